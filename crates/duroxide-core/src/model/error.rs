@@ -1,0 +1,175 @@
+//! Why an orchestration or an activity failed: the error that is stored in history.
+
+use serde::{Deserialize, Serialize};
+
+/// The stored reason of a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ErrorDetails {
+    /// The store or the machine failed, not the program.
+    Infrastructure {
+        /// What was being done.
+        operation: String,
+        /// What went wrong.
+        message: String,
+        /// Whether doing it again may help.
+        retryable: bool,
+    },
+    /// The deployed code does not fit the stored work.
+    Configuration {
+        /// Which mismatch it is.
+        kind: ConfigErrorKind,
+        /// What does not fit, usually an orchestration's name.
+        resource: String,
+        /// The mismatch in words.
+        message: Option<String>,
+    },
+    /// The program itself failed.
+    Application {
+        /// In which way it failed.
+        kind: AppErrorKind,
+        /// The program's own error text.
+        message: String,
+        /// Whether doing it again may help.
+        retryable: bool,
+    },
+    /// A message was fetched more often than `max_attempts` allows.
+    Poison {
+        /// How often it was fetched.
+        attempt_count: u32,
+        /// How often it might have been fetched.
+        max_attempts: u32,
+        /// What kind of message it is and whose.
+        message_type: PoisonMessageType,
+        /// The messages themselves as JSON, for whoever must find the cause.
+        message: String,
+    },
+}
+
+/// Which way the deployed code does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConfigErrorKind {
+    /// The code did something other than what its history says it did.
+    Nondeterminism,
+    /// The execution is pinned to a version that the runtime does not replay.
+    UnsupportedReplayVersion,
+}
+
+/// Which way the program failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AppErrorKind {
+    /// An activity returned an error.
+    ActivityFailed,
+    /// The orchestration returned an error or broke a limit.
+    OrchestrationFailed,
+    /// The handler panicked.
+    Panicked,
+    /// Somebody cancelled the instance.
+    Cancelled {
+        /// The reason that was given.
+        reason: String,
+    },
+}
+
+/// What a poisoned message was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoisonMessageType {
+    /// The inbox of an instance.
+    Orchestration {
+        /// Whose inbox.
+        instance: String,
+        /// The execution it was for.
+        execution_id: u64,
+    },
+    /// One activity.
+    Activity {
+        /// The instance that scheduled it.
+        instance: String,
+        /// The execution that scheduled it.
+        execution_id: u64,
+        /// The activity's name.
+        activity_name: String,
+        /// The id of its `ActivityScheduled` event.
+        activity_id: u64,
+    },
+    /// A history, message or work item that cannot be decoded.
+    FailedDeserialization {
+        /// Whose it is.
+        instance: String,
+        /// The execution it belongs to.
+        execution_id: u64,
+        /// Where decoding failed and why.
+        error: String,
+    },
+}
+
+impl ErrorDetails {
+    /// `infrastructure`, `configuration`, `application` or `poison`: the label of failure metrics.
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Infrastructure { .. } => "infrastructure",
+            Self::Configuration { .. } => "configuration",
+            Self::Application { .. } => "application",
+            Self::Poison { .. } => "poison",
+        }
+    }
+
+    /// Whether doing the same again may succeed.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Infrastructure { retryable, .. } | Self::Application { retryable, .. } => *retryable,
+            Self::Configuration { .. } | Self::Poison { .. } => false,
+        }
+    }
+
+    /// The text that a program sees where it awaits the failed thing.
+    pub fn display_message(&self) -> String {
+        match self {
+            Self::Infrastructure { operation, message, .. } => format!("infrastructure:{operation}: {message}"),
+            Self::Configuration { kind: ConfigErrorKind::Nondeterminism, resource, message } => match message {
+                Some(message) => format!("nondeterministic: {message}"),
+                None => format!("nondeterministic in {resource}"),
+            },
+            Self::Configuration { kind: ConfigErrorKind::UnsupportedReplayVersion, resource, message } => {
+                format!("unsupported replay version: {}", message.as_deref().unwrap_or(resource))
+            }
+            Self::Application { kind: AppErrorKind::Cancelled { reason }, .. } => format!("canceled: {reason}"),
+            Self::Application { kind: AppErrorKind::Panicked, message, .. } => {
+                format!("orchestration panicked: {message}")
+            }
+            Self::Application {
+                kind: AppErrorKind::ActivityFailed | AppErrorKind::OrchestrationFailed,
+                message,
+                ..
+            } => message.clone(),
+            Self::Poison { attempt_count, max_attempts, message_type, .. } => {
+                display_poison(*attempt_count, *max_attempts, message_type)
+            }
+        }
+    }
+
+    /// The failure of an orchestration that broke a rule or a limit; doing it again would break it again.
+    pub fn orchestration_failed(message: impl Into<String>) -> Self {
+        Self::Application { kind: AppErrorKind::OrchestrationFailed, message: message.into(), retryable: false }
+    }
+}
+
+fn display_poison(attempts: u32, max: u32, message_type: &PoisonMessageType) -> String {
+    match message_type {
+        PoisonMessageType::Orchestration { instance, .. } => {
+            format!("poison: orchestration {instance} exceeded {attempts} attempts (max {max})")
+        }
+        PoisonMessageType::Activity { activity_name, activity_id, .. } => {
+            format!("poison: activity {activity_name}#{activity_id} exceeded {attempts} attempts (max {max})")
+        }
+        PoisonMessageType::FailedDeserialization { instance, error, .. } => format!(
+            "poison: orchestration {instance} history deserialization failed after {attempts} attempts \
+             (max {max}): {error}"
+        ),
+    }
+}
+
+impl std::fmt::Display for ErrorDetails {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.display_message())
+    }
+}

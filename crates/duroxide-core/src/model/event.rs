@@ -1,0 +1,262 @@
+//! Events: the stored facts of which a history consists.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ErrorDetails, current_build_version};
+
+/// One stored fact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its position in the execution's history, counted from 1 without gaps.
+    pub event_id: u64,
+    /// The event that this one answers: the schedule of a completion or of a cancellation.
+    pub source_event_id: Option<u64>,
+    /// The instance it belongs to.
+    pub instance_id: String,
+    /// The execution it belongs to.
+    pub execution_id: u64,
+    /// When the turn that wrote it began, by the store's clock.
+    pub timestamp_ms: u64,
+    /// The build that wrote it.
+    pub duroxide_version: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum EventKind {
+    /// The first event of every execution.
+    OrchestrationStarted {
+        /// The orchestration's name.
+        name: String,
+        /// The version of the handler that runs it.
+        version: String,
+        /// What it was started with.
+        input: String,
+        /// The instance that waits for the result.
+        parent_instance: Option<String>,
+        /// The parent's `SubOrchestrationScheduled` event.
+        parent_id: Option<u64>,
+        /// The parent's execution.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_execution_id: Option<u64>,
+        /// Queue messages that the previous execution had not read, as (queue, data).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        carry_forward_events: Option<Vec<(String, String)>>,
+        /// The custom status at the end of the previous execution.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        initial_custom_status: Option<String>,
+    },
+    /// The orchestration returned `Ok`. Terminal.
+    OrchestrationCompleted {
+        /// What it returned.
+        output: String,
+    },
+    /// The orchestration failed. Terminal.
+    OrchestrationFailed {
+        /// Why.
+        details: ErrorDetails,
+    },
+    /// The orchestration went on as a new execution. Terminal for this one.
+    OrchestrationContinuedAsNew {
+        /// What the next execution starts with.
+        input: String,
+    },
+    /// Somebody asked to cancel the instance.
+    OrchestrationCancelRequested {
+        /// The reason that was given.
+        reason: String,
+    },
+    /// The program scheduled an activity.
+    ActivityScheduled {
+        /// The activity's name.
+        name: String,
+        /// Its input.
+        input: String,
+        /// The session it belongs to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session_id: Option<String>,
+        /// The tag that a worker must accept to run it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tag: Option<String>,
+    },
+    /// An activity returned `Ok`.
+    ActivityCompleted {
+        /// What it returned.
+        result: String,
+    },
+    /// An activity failed.
+    ActivityFailed {
+        /// Why.
+        details: ErrorDetails,
+    },
+    /// The program no longer waits for the activity.
+    ActivityCancelRequested {
+        /// Why not.
+        reason: String,
+    },
+    /// The program scheduled a timer.
+    TimerCreated {
+        /// When it is due.
+        fire_at_ms: u64,
+    },
+    /// A timer came due.
+    TimerFired {
+        /// When it was due.
+        fire_at_ms: u64,
+    },
+    /// The program no longer waits for the timer.
+    TimerCancelled {
+        /// Why not.
+        reason: String,
+    },
+    /// The program waits for an event.
+    ExternalSubscribed {
+        /// The event's name.
+        name: String,
+    },
+    /// An event arrived.
+    ExternalEvent {
+        /// Its name.
+        name: String,
+        /// Its data.
+        data: String,
+    },
+    /// The program no longer waits for the event.
+    ExternalSubscribedCancelled {
+        /// Why not.
+        reason: String,
+    },
+    /// The program waits for a message of a queue.
+    #[serde(rename = "ExternalSubscribedPersistent")]
+    QueueSubscribed {
+        /// The queue's name.
+        name: String,
+    },
+    /// A queue message arrived.
+    #[serde(rename = "ExternalEventPersistent")]
+    QueueEventDelivered {
+        /// The queue's name.
+        name: String,
+        /// Its data.
+        data: String,
+    },
+    /// The program no longer waits for a message of the queue.
+    #[serde(rename = "ExternalSubscribedPersistentCancelled")]
+    QueueSubscriptionCancelled {
+        /// Why not.
+        reason: String,
+    },
+    /// The program started an instance that it does not wait for.
+    OrchestrationChained {
+        /// The orchestration's name.
+        name: String,
+        /// The new instance.
+        instance: String,
+        /// Its input.
+        input: String,
+    },
+    /// The program scheduled a child.
+    SubOrchestrationScheduled {
+        /// The orchestration's name.
+        name: String,
+        /// The child's full instance id.
+        instance: String,
+        /// Its input.
+        input: String,
+    },
+    /// The version asked for by the schedule that `source_event_id` names. Stands right behind it, and
+    /// only where the program asked for a version.
+    VersionRequested {
+        /// The version.
+        version: String,
+    },
+    /// A child returned `Ok`.
+    SubOrchestrationCompleted {
+        /// What it returned.
+        result: String,
+    },
+    /// A child failed.
+    SubOrchestrationFailed {
+        /// Why.
+        details: ErrorDetails,
+    },
+    /// The program no longer waits for the child.
+    SubOrchestrationCancelRequested {
+        /// Why not.
+        reason: String,
+    },
+    /// The program set its custom status (`None`: took it back).
+    CustomStatusUpdated {
+        /// The new status.
+        status: Option<String>,
+    },
+    /// The program set a value of its KV store.
+    KeyValueSet {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// The time of the turn that set it.
+        last_updated_at_ms: u64,
+    },
+    /// The program removed a value of its KV store.
+    KeyValueCleared {
+        /// The key.
+        key: String,
+    },
+    /// The program emptied its KV store.
+    KeyValuesCleared,
+}
+
+impl Event {
+    /// An event of the current time and build whose id the store or the engine will set.
+    pub fn new(instance: impl Into<String>, execution_id: u64, source_event_id: Option<u64>, kind: EventKind) -> Self {
+        Self::with_event_id(0, instance, execution_id, source_event_id, kind)
+    }
+
+    /// An event of the current time and build with a given id.
+    pub fn with_event_id(
+        event_id: u64,
+        instance: impl Into<String>,
+        execution_id: u64,
+        source_event_id: Option<u64>,
+        kind: EventKind,
+    ) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "for users who build events by hand; the engine uses `at`")]
+        let now = std::time::SystemTime::now();
+        let since_epoch = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Self {
+            event_id,
+            source_event_id,
+            instance_id: instance.into(),
+            execution_id,
+            timestamp_ms: u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX),
+            duroxide_version: current_build_version().to_string(),
+            kind,
+        }
+    }
+
+    /// The id.
+    pub fn event_id(&self) -> u64 {
+        self.event_id
+    }
+
+    /// The event that this one answers.
+    pub fn source_event_id(&self) -> Option<u64> {
+        self.source_event_id
+    }
+
+    /// Whether the execution ends with this event.
+    pub fn is_terminal(&self) -> bool {
+        matches!(
+            self.kind,
+            EventKind::OrchestrationCompleted { .. }
+                | EventKind::OrchestrationFailed { .. }
+                | EventKind::OrchestrationContinuedAsNew { .. }
+        )
+    }
+}

@@ -1,0 +1,34 @@
+//! Every limit, with its unit. At the limit is fine; above it the call or the turn fails with a clear text.
+
+/// An instance's id. Child ids grow by nesting; this leaves room for about 50 levels.
+pub const MAX_INSTANCE_ID_BYTES: usize = 1024;
+/// A name of an orchestration, activity, event or queue.
+pub const MAX_NAME_BYTES: usize = 512;
+/// One input, output or event. Larger data belongs into a store made for it.
+pub const MAX_PAYLOAD_BYTES: usize = 8 * 1024 * 1024;
+/// Events in one execution. Twice the events of a loop over 500,000 queued messages.
+pub const MAX_HISTORY_EVENTS: usize = 1_000_000;
+/// Things that one turn may schedule: activities, timers, waits, children and detached starts.
+pub const MAX_SCHEDULES_PER_TURN: usize = 200_000;
+/// Messages waiting in one instance's inbox, or kept for an instance that has not started.
+pub const MAX_INBOX_MESSAGES: usize = 1_000_000;
+/// Messages that one fetch takes from an inbox. The rest follow in the next turn.
+pub const MAX_MESSAGES_PER_FETCH: usize = 10_000;
+/// Messages kept for an instance that has not started are dropped (and counted) after this: 7 days.
+pub const EARLY_MESSAGE_RETENTION_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+/// The messages quoted in a poison error; the rest are counted.
+pub const MAX_POISON_MESSAGE_BYTES: usize = 1024 * 1024;
+/// Times that an orchestration may wake itself without scheduling or receiving anything.
+pub const MAX_IDLE_WAKES_PER_TURN: usize = 1_000_000;
+/// Keys in one instance's KV store.
+pub const MAX_KV_KEYS: usize = 10_000;
+/// One value in the KV store.
+pub const MAX_KV_VALUE_BYTES: usize = 1024 * 1024;
+/// The custom status of an instance.
+pub const MAX_CUSTOM_STATUS_BYTES: usize = 256 * 1024;
+/// The name of an activity's tag.
+pub const MAX_TAG_NAME_BYTES: usize = 256;
+/// Tags that one worker accepts.
+pub const MAX_WORKER_TAGS: usize = 5;
+/// Unread queue messages that continue-as-new carries inside the next start; the rest are put back.
+pub const MAX_CARRY_FORWARD_EVENTS: usize = 100;

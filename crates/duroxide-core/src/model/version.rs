@@ -1,0 +1,90 @@
+//! Build versions, the ranges a node can replay, and the filter it sends with a fetch.
+//!
+//! Comparison uses major, minor and patch alone: a pre-release of 1.2.0 replays what 1.2.0 replays.
+
+use semver::Version;
+
+/// The version of this build; `OrchestrationStarted` is stamped with it and pins its execution to it.
+pub fn current_build_version() -> Version {
+    Version::parse(env!("CARGO_PKG_VERSION")).expect("cargo only builds packages whose version is valid semver")
+}
+
+/// Packs major, minor and patch into one integer that orders like the version.
+///
+/// 20 bits each; a larger part counts as the largest. The result is never negative.
+pub fn pack_version(version: &Version) -> i64 {
+    const PART_BITS: u32 = 20;
+    const PART_MAX: u64 = (1 << PART_BITS) - 1;
+    let part = |value: u64| i64::try_from(value.min(PART_MAX)).expect("20 bits fit in an i64");
+    (part(version.major) << (2 * PART_BITS)) | (part(version.minor) << PART_BITS) | part(version.patch)
+}
+
+fn triple(version: &Version) -> (u64, u64, u64) {
+    (version.major, version.minor, version.patch)
+}
+
+/// The versions from `min` to `max`, both included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SemverRange {
+    /// The lowest version that belongs to the range.
+    pub min: Version,
+    /// The highest version that belongs to the range.
+    pub max: Version,
+}
+
+impl SemverRange {
+    /// From `min` to `max`, both included.
+    pub fn new(min: Version, max: Version) -> Self {
+        Self { min, max }
+    }
+
+    /// From `min` up to, but without, `max_exclusive`.
+    ///
+    /// `below(1.0.0, 2.0.0)` holds every 1.x and nothing of 2.x. When nothing lies below the end
+    /// (`max_exclusive` is 0.0.0 or not above `min`) the range is empty.
+    pub fn below(min: Version, max_exclusive: Version) -> Self {
+        let max = match triple(&max_exclusive) {
+            (0, 0, 0) => return Self { min: Version::new(1, 0, 0), max: Version::new(0, 0, 0) },
+            (major, 0, 0) => Version::new(major - 1, u64::MAX, u64::MAX),
+            (major, minor, 0) => Version::new(major, minor - 1, u64::MAX),
+            (major, minor, patch) => Version::new(major, minor, patch - 1),
+        };
+        Self { min, max }
+    }
+
+    /// Whether `version` lies in the range.
+    pub fn contains(&self, version: &Version) -> bool {
+        let version = triple(version);
+        triple(&self.min) <= version && version <= triple(&self.max)
+    }
+
+    /// Everything up to this build: a newer engine replays what an older one wrote.
+    pub fn default_for_current_build() -> Self {
+        Self { min: Version::new(0, 0, 0), max: current_build_version() }
+    }
+}
+
+impl std::fmt::Display for SemverRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, ">={}, <={}", self.min, self.max)
+    }
+}
+
+/// What a node says it can process. Every range counts; an empty list matches nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DispatcherCapabilityFilter {
+    /// The pinned versions that the node replays.
+    pub supported_duroxide_versions: Vec<SemverRange>,
+}
+
+impl DispatcherCapabilityFilter {
+    /// Whether an execution pinned to `version` may be given to the node.
+    pub fn is_compatible(&self, version: &Version) -> bool {
+        self.supported_duroxide_versions.iter().any(|range| range.contains(version))
+    }
+
+    /// Everything up to this build.
+    pub fn default_for_current_build() -> Self {
+        Self { supported_duroxide_versions: vec![SemverRange::default_for_current_build()] }
+    }
+}

@@ -1,0 +1,92 @@
+//! The management side of a store.
+
+use async_trait::async_trait;
+use duroxide_core::Event;
+
+use super::{
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderError, PruneOptions,
+    PruneResult, QueueDepths, SystemMetrics,
+};
+
+/// Management calls of a store. Unknown ids are permanent errors whose text contains `not found`.
+#[async_trait]
+pub trait ProviderAdmin: Send + Sync {
+    /// All instances, latest first.
+    async fn list_instances(&self) -> Result<Vec<String>, ProviderError>;
+
+    /// All instances with a status, latest first.
+    async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError>;
+
+    /// The executions of an instance, first to last.
+    async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError>;
+
+    /// The history of one execution.
+    async fn read_history_with_execution_id(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError>;
+
+    /// The history of the latest execution.
+    async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError>;
+
+    /// The latest execution.
+    async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError>;
+
+    /// One instance.
+    async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError>;
+
+    /// One execution.
+    async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Result<ExecutionInfo, ProviderError>;
+
+    /// Counts over the whole store.
+    async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError>;
+
+    /// How much waits in the queues.
+    async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError>;
+
+    /// The direct children of an instance, oldest first.
+    async fn list_children(&self, instance: &str) -> Result<Vec<String>, ProviderError>;
+
+    /// The instance that waits for this one's result.
+    async fn get_parent_id(&self, instance: &str) -> Result<Option<String>, ProviderError>;
+
+    /// Deletes these instances and all that belongs to them, all or none.
+    ///
+    /// Refuses, naming it, an instance that is running (unless `force`) and a child whose parent is deleted
+    /// while it stays. Ids that do not exist are passed over.
+    async fn delete_instances_atomic(
+        &self,
+        instances: &[String],
+        force: bool,
+    ) -> Result<DeleteInstanceResult, ProviderError>;
+
+    /// An instance and all that descend from it.
+    async fn get_instance_tree(&self, instance: &str) -> Result<InstanceTree, ProviderError> {
+        self.get_instance_info(instance).await?;
+        let mut all_ids = vec![instance.to_string()];
+        let mut next = 0;
+        while let Some(id) = all_ids.get(next).cloned() {
+            all_ids.extend(self.list_children(&id).await?);
+            next += 1;
+        }
+        Ok(InstanceTree { root_id: instance.to_string(), all_ids })
+    }
+
+    /// Deletes a root instance with its tree. A child is refused; so is a tree with a running instance,
+    /// unless `force`.
+    async fn delete_instance(&self, instance: &str, force: bool) -> Result<DeleteInstanceResult, ProviderError>;
+
+    /// Deletes finished root instances with their trees.
+    async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult, ProviderError>;
+
+    /// Deletes old executions of an instance, never the current one.
+    async fn prune_executions(&self, instance: &str, options: PruneOptions) -> Result<PruneResult, ProviderError>;
+
+    /// Deletes old executions of many instances, never a current one.
+    async fn prune_executions_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ProviderError>;
+}

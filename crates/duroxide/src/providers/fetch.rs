@@ -1,0 +1,185 @@
+//! What a fetch gives and, for stores that can do more than the plain trait, what it may ask.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::{DispatcherCapabilityFilter, Event, ParentLink, WorkItem};
+
+use super::TagFilter;
+
+/// An instance that was locked for a turn, with the messages to admit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrchestrationItem {
+    /// The instance.
+    pub instance: String,
+    /// The orchestration's name.
+    pub orchestration_name: String,
+    /// The current execution.
+    pub execution_id: u64,
+    /// The version that runs it, or the one asked for while it has not begun; empty when neither is known.
+    pub version: String,
+    /// The events of the current execution; empty before its first turn and when `history_error` is set.
+    pub history: Vec<Event>,
+    /// The locked messages, in the order in which they are admitted.
+    pub messages: Vec<WorkItem>,
+    /// Set when a stored event, or a message the instance cannot do without, does not decode:
+    /// `event at position N: cause` or `message at position N: cause`.
+    pub history_error: Option<String>,
+    /// The KV store at the start of the turn.
+    pub kv_snapshot: HashMap<String, KvEntry>,
+}
+
+/// One value of a KV store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KvEntry {
+    /// The value.
+    pub value: String,
+    /// The recorded time of the turn that set it.
+    pub last_updated_at_ms: u64,
+}
+
+/// Whose sessions a worker fetches activities for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFetchConfig {
+    /// The owner that a free session is claimed for.
+    pub owner_id: String,
+    /// How long a claim holds without renewal.
+    pub lock_timeout: Duration,
+}
+
+/// Whether a fetch may return a suspect: an item whose previous attempt ended by lock expiry.
+///
+/// A process runs one suspect of each queue at a time, so that what kills the process is charged alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suspects {
+    /// Leave suspects in the queue, uncounted.
+    Refuse,
+    /// Return at most one.
+    AdmitOne,
+}
+
+/// A fetch of several instances at once.
+#[derive(Clone)]
+pub struct TurnRequest {
+    /// How long the locks hold without renewal.
+    pub lock_timeout: Duration,
+    /// How long to wait for the first item.
+    pub poll_timeout: Duration,
+    /// What the node can process.
+    pub filter: Option<DispatcherCapabilityFilter>,
+    /// At most this many items, at least 1.
+    pub max_items: usize,
+    /// Whether a suspect may be among them.
+    pub suspects: Suspects,
+    /// Which histories the node holds in memory.
+    pub held: Arc<dyn HeldHistories>,
+}
+
+/// Tells a store which part of a history need not be read again.
+pub trait HeldHistories: Send + Sync {
+    /// What the node holds of this instance. Called inside the fetch's transaction: must not block.
+    fn held(&self, instance: &str) -> Option<HeldHistory>;
+}
+
+/// Holds nothing: every history is read whole.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NothingHeld;
+
+impl HeldHistories for NothingHeld {
+    fn held(&self, _instance: &str) -> Option<HeldHistory> {
+        None
+    }
+}
+
+/// A history held in memory, named so exactly that it cannot be taken for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldHistory {
+    /// The instance's incarnation.
+    pub incarnation: u64,
+    /// The execution.
+    pub execution_id: u64,
+    /// The last event held.
+    pub last_event_id: u64,
+}
+
+/// One instance of a [`TurnRequest`]'s answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedTurn {
+    /// The instance and its messages.
+    pub item: OrchestrationItem,
+    /// Names the lock.
+    pub lock_token: String,
+    /// The highest attempt count among the messages, this fetch included.
+    pub attempts: u32,
+    /// What only a store that implements the extension can tell.
+    pub facts: Option<TurnFacts>,
+}
+
+/// What a store tells besides the item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnFacts {
+    /// The store's time at the fetch: the `now` of the turn.
+    pub now_ms: u64,
+    /// Whether the previous attempt ended by lock expiry.
+    pub suspect: bool,
+    /// Tells an instance from a later one with the same id.
+    pub incarnation: u64,
+    /// The last event of the current execution, 0 before its first turn. From a column, also when the
+    /// history cannot be decoded.
+    pub last_event_id: u64,
+    /// Who waits for the result. From columns, also when the history cannot be decoded.
+    pub parent: Option<ParentLink>,
+    /// Which part of the history `item.history` is.
+    pub history: HistoryPart,
+}
+
+/// Which part of a history was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryPart {
+    /// All of it.
+    Whole,
+    /// Nothing: what the node holds is exactly what is stored.
+    Held,
+}
+
+/// A fetch of several work items at once.
+#[derive(Debug, Clone)]
+pub struct WorkRequest {
+    /// How long the locks hold without renewal.
+    pub lock_timeout: Duration,
+    /// How long to wait for the first item.
+    pub poll_timeout: Duration,
+    /// Whose sessions to serve; `None` means activities without a session only.
+    pub session: Option<SessionFetchConfig>,
+    /// Which tags to accept.
+    pub tags: TagFilter,
+    /// At most this many items, at least 1.
+    pub max_items: usize,
+    /// Whether a suspect may be among them.
+    pub suspects: Suspects,
+}
+
+/// One item of a [`WorkRequest`]'s answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedWork {
+    /// The activity.
+    pub item: WorkItem,
+    /// Names the lock.
+    pub lock_token: String,
+    /// How often it was fetched, this fetch included.
+    pub attempts: u32,
+    /// Whether the previous attempt ended by lock expiry.
+    pub suspect: bool,
+}
+
+/// What a client waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitUntil<'a> {
+    /// The instance has ended.
+    Terminal,
+    /// The custom status has a later version than this.
+    CustomStatusAfter(u64),
+    /// The KV store has a value for this key.
+    KvValue(&'a str),
+}

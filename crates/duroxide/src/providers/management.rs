@@ -1,0 +1,149 @@
+//! What management calls take and return.
+
+/// One instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceInfo {
+    /// Its id.
+    pub instance_id: String,
+    /// The orchestration's name.
+    pub orchestration_name: String,
+    /// The version that runs it, or the one asked for while it has not begun; empty when neither is known.
+    pub orchestration_version: String,
+    /// The latest execution.
+    pub current_execution_id: u64,
+    /// `Running`, `Completed` or `Failed`.
+    pub status: String,
+    /// The output, or the error's text.
+    pub output: Option<String>,
+    /// When it was started, in ms since the epoch.
+    pub created_at: u64,
+    /// When a turn of it was last committed, in ms since the epoch.
+    pub updated_at: u64,
+    /// The instance that waits for its result.
+    pub parent_instance_id: Option<String>,
+}
+
+/// One execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutionInfo {
+    /// Its number.
+    pub execution_id: u64,
+    /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`.
+    pub status: String,
+    /// The output, or the error's text.
+    pub output: Option<String>,
+    /// When it was created, in ms since the epoch.
+    pub started_at: u64,
+    /// When it ended, in ms since the epoch.
+    pub completed_at: Option<u64>,
+    /// The length of its history.
+    pub event_count: usize,
+}
+
+/// Counts over the whole store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SystemMetrics {
+    /// All instances.
+    pub total_instances: u64,
+    /// All executions.
+    pub total_executions: u64,
+    /// Instances that have not ended.
+    pub running_instances: u64,
+    /// Instances that returned `Ok`.
+    pub completed_instances: u64,
+    /// Instances that failed.
+    pub failed_instances: u64,
+    /// All events.
+    pub total_events: u64,
+}
+
+/// How much waits in the queues.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueueDepths {
+    /// Messages in inboxes, without timers.
+    pub orchestrator_queue: usize,
+    /// Activities to run or running.
+    pub worker_queue: usize,
+    /// Timers.
+    pub timer_queue: usize,
+}
+
+/// The size of one instance.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SystemStats {
+    /// Events of the current execution.
+    pub history_event_count: u64,
+    /// Their stored bytes.
+    pub history_size_bytes: u64,
+    /// Messages in its inbox.
+    pub queue_pending_count: u64,
+    /// Keys in its KV store.
+    pub kv_user_key_count: u64,
+    /// Bytes of the values in its KV store.
+    pub kv_total_value_bytes: u64,
+}
+
+/// Which finished instances a bulk call is about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InstanceFilter {
+    /// Only these.
+    pub instance_ids: Option<Vec<String>>,
+    /// Only those that ended before this time, in ms since the epoch.
+    pub completed_before: Option<u64>,
+    /// At most this many; 1,000 when `None`.
+    pub limit: Option<u32>,
+}
+
+/// Which executions a prune removes. The current one is never removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PruneOptions {
+    /// How many of the latest to keep; `None`, 0 and 1 all mean the current one only.
+    pub keep_last: Option<u32>,
+    /// Only those that ended before this time, in ms since the epoch.
+    pub completed_before: Option<u64>,
+}
+
+/// What a prune removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PruneResult {
+    /// Instances looked at.
+    pub instances_processed: u64,
+    /// Executions removed.
+    pub executions_deleted: u64,
+    /// Events removed.
+    pub events_deleted: u64,
+}
+
+/// What a delete removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeleteInstanceResult {
+    /// Instances removed, children included.
+    pub instances_deleted: u64,
+    /// Executions removed.
+    pub executions_deleted: u64,
+    /// Events removed.
+    pub events_deleted: u64,
+    /// Queued messages and activities removed.
+    pub queue_messages_deleted: u64,
+}
+
+/// An instance and all that descend from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceTree {
+    /// The instance asked for.
+    pub root_id: String,
+    /// It and its descendants, parents before their children.
+    pub all_ids: Vec<String>,
+}
+
+impl InstanceTree {
+    /// Whether it has no children.
+    pub fn is_root_only(&self) -> bool {
+        self.all_ids.len() == 1
+    }
+
+    /// How many instances it has.
+    pub fn size(&self) -> usize {
+        self.all_ids.len()
+    }
+}

@@ -1,0 +1,22 @@
+//! Stores: the trait that every store implements, and the stores that come with the crate.
+
+mod admin;
+pub mod error;
+mod fetch;
+pub mod management;
+mod provider;
+mod tag;
+
+pub use admin::ProviderAdmin;
+pub use duroxide_core::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
+pub use error::{ProviderError, ProviderErrorKind};
+pub use fetch::{
+    FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, KvEntry, NothingHeld, OrchestrationItem,
+    SessionFetchConfig, Suspects, TurnFacts, TurnRequest, WaitUntil, WorkRequest,
+};
+pub use management::{
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, PruneOptions, PruneResult,
+    QueueDepths, SystemMetrics, SystemStats,
+};
+pub use provider::Provider;
+pub use tag::TagFilter;

@@ -1,0 +1,333 @@
+//! The contract between the runtime and a store. Each method is one transaction.
+//!
+//! Methods up to the line "Extensions" are the whole of what a store must have. Each extension has a default
+//! body made of those, so that a plain store, or a wrapper that forwards only those, runs every program.
+//!
+//! Words that every method uses:
+//! - *lock lost*: the token is unknown, was taken back, or has expired by the store's clock. The call fails
+//!   with [`ProviderErrorKind::LockLost`] and changes nothing.
+//! - *retry*: after [`ProviderErrorKind::Unavailable`] the outcome may be unknown. Every call may be repeated:
+//!   an ack that was committed after all then fails as lock lost.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::{
+    DispatcherCapabilityFilter, Event, EventKind, ExecutionMetadata, OrchestrationStatus,
+    ScheduledActivityIdentifier, WorkItem, status,
+};
+
+use super::{
+    FetchedTurn, FetchedWork, OrchestrationItem, ProviderAdmin, ProviderError, ProviderErrorKind, SessionFetchConfig,
+    Suspects, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+};
+
+/// A store. See the module's documentation for the words used here, and `docs/provider-guide.md` for the rules.
+#[async_trait]
+pub trait Provider: Any + Send + Sync {
+    /// The store's name, for logs.
+    fn name(&self) -> &str {
+        "unnamed"
+    }
+
+    /// The store's version, for logs.
+    fn version(&self) -> &str {
+        "0.0.0"
+    }
+
+    /// Locks the instance that has been ready longest and matches `filter`, locks its visible messages and
+    /// raises the attempt count of each, in that order; then loads the history.
+    ///
+    /// An instance is ready when a message is visible, its backoff is over and no live lock holds it.
+    /// `filter` is looked at before anything is locked or decoded; `None` matches all, a NULL pinned version
+    /// matches every filter but an empty one. The count returned is the highest among the locked messages.
+    ///
+    /// What does not decode: an event in the history, or a start or completion, gives an item with empty
+    /// `history` and `history_error`; any other message is set aside and the fetch goes on.
+    ///
+    /// Waits up to `poll_timeout` for an instance to become ready, woken rather than polling where the store
+    /// can. Dropping the future locks nothing for longer than the lock would have lasted.
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError>;
+
+    /// Commits a turn: appends `history_delta` to `execution_id`, enqueues the work items and messages, deletes
+    /// the rows of `cancelled_activities` (also locked ones), writes `metadata`, deletes the messages that the
+    /// fetch locked, clears the backoff and unlocks the instance. All of it or nothing.
+    ///
+    /// - An event id that is already stored is [`ProviderErrorKind::Invalid`].
+    /// - `metadata.status` `ContinuedAsNew` creates execution `execution_id + 1` with no pinned version and
+    ///   makes it current; the instance stays `Running`. Timers of the ended execution are deleted.
+    /// - `Completed` or `Failed` ends the instance: what is left in its inbox is dropped and counted.
+    /// - Events and queue messages for the instance itself (put back by continue-as-new) are placed before
+    ///   all that waits in its inbox, in their order.
+    /// - A start of an id that exists creates nothing; `reply_to_colliding_start` says who is told.
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<(), ProviderError>;
+
+    /// Gives the instance back. With a delay the instance, not only these messages, is not ready before it is
+    /// over; a cancel ends that backoff. `ignore_attempt` takes the fetch's count back.
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError>;
+
+    /// Lets the lock hold for `extend_for` from now on.
+    async fn renew_orchestration_item_lock(&self, lock_token: &str, extend_for: Duration)
+    -> Result<(), ProviderError>;
+
+    /// Locks the oldest ready work item that `tag_filter` accepts and raises its attempt count.
+    ///
+    /// With a session config, items of sessions that are free (then claimed) or owned by it are included;
+    /// without one, only items without a session. An undecodable row is set aside and its activity failed.
+    /// Waits like [`Provider::fetch_orchestration_item`].
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError>;
+
+    /// Deletes the work item and enqueues its completion, if there is one, as one step.
+    async fn ack_work_item(&self, lock_token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError>;
+
+    /// Gives the work item back, not to be fetched before `delay` is over. `ignore_attempt` takes the fetch's
+    /// count back.
+    async fn abandon_work_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError>;
+
+    /// Lets the lock hold for `extend_for` from now on. Lock lost also means that the activity was cancelled.
+    async fn renew_work_item_lock(&self, lock_token: &str, extend_for: Duration) -> Result<(), ProviderError>;
+
+    /// Extends the claims of sessions that these owners hold and that were used within `idle_timeout`.
+    async fn renew_session_lock(
+        &self,
+        owners: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError>;
+
+    /// Removes sessions whose claim has expired and for which nothing is queued.
+    async fn cleanup_orphaned_sessions(&self, idle_timeout: Duration) -> Result<usize, ProviderError>;
+
+    /// Puts a message into an instance's inbox, visible after `delay` (a timer: from its due time on).
+    ///
+    /// A start creates the instance; for an id that exists it changes nothing. Events and queue messages for
+    /// an instance that does not exist are kept for its start; other messages for it, and any for a finished
+    /// instance, are dropped and counted. A cancel ends a backoff. A full inbox is
+    /// [`ProviderErrorKind::Invalid`].
+    async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError>;
+
+    /// Puts an activity into the worker queue.
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError>;
+
+    /// The history of the latest execution; empty for an unknown instance.
+    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError>;
+
+    /// The history of one execution; empty for an unknown one.
+    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError>;
+
+    /// Appends to a history without a lock, for tools and tests. An event id of 0 becomes the next id.
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Result<(), ProviderError>;
+
+    /// The custom status and its version, if the version is above `last_seen_version`.
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Result<Option<(Option<String>, u64)>, ProviderError>;
+
+    /// One value of an instance's KV store.
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError>;
+
+    /// All values of an instance's KV store.
+    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError>;
+
+    /// The size of an instance; `None` for an unknown one.
+    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError>;
+
+    /// The management calls, if the store has them.
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        None
+    }
+
+    // ---- Extensions ----
+
+    /// Like [`Provider::fetch_orchestration_item`] for several instances in one transaction.
+    ///
+    /// A suspect that is given back with `ignore_attempt` is a suspect again at the next fetch.
+    async fn fetch_turns(&self, request: TurnRequest) -> Result<Vec<FetchedTurn>, ProviderError> {
+        let fetched = self
+            .fetch_orchestration_item(request.lock_timeout, request.poll_timeout, request.filter.as_ref())
+            .await?;
+        let turn = fetched.map(|(item, lock_token, attempts)| FetchedTurn { item, lock_token, attempts, facts: None });
+        Ok(turn.into_iter().collect())
+    }
+
+    /// Like [`Provider::fetch_work_item`] for several items in one transaction.
+    async fn fetch_work(&self, request: WorkRequest) -> Result<Vec<FetchedWork>, ProviderError> {
+        let fetched = self
+            .fetch_work_item(request.lock_timeout, request.poll_timeout, request.session.as_ref(), &request.tags)
+            .await?;
+        let work = fetched.map(|(item, lock_token, attempts)| FetchedWork {
+            item,
+            lock_token,
+            attempts,
+            // Without the extension nobody knows how the previous attempt ended.
+            suspect: attempts > 1,
+        });
+        Ok(work.into_iter().collect())
+    }
+
+    /// Whether the store looks at [`TurnRequest::suspects`] and [`WorkRequest::suspects`].
+    fn separates_suspects(&self) -> bool {
+        false
+    }
+
+    /// Which of these work items are no longer locked by their token, because the activity was cancelled or
+    /// the lock expired. `lock_timeout` is what a renewal would ask for.
+    async fn lost_work_items(
+        &self,
+        lock_tokens: &[String],
+        lock_timeout: Duration,
+    ) -> Result<Vec<String>, ProviderError> {
+        let mut lost = Vec::new();
+        for token in lock_tokens {
+            match self.renew_work_item_lock(token, lock_timeout).await {
+                Ok(()) => {}
+                Err(error) if error.kind() == ProviderErrorKind::LockLost || !error.is_retryable() => {
+                    lost.push(token.clone());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(lost)
+    }
+
+    /// What a client sees of an instance.
+    async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {
+        let (custom_status, custom_status_version) =
+            self.get_custom_status(instance, 0).await?.unwrap_or((None, 0));
+        let history = self.read(instance).await?;
+        let running = OrchestrationStatus::Running { custom_status: custom_status.clone(), custom_status_version };
+        let Some(last) = history.last() else {
+            let Some(admin) = self.as_management_capability() else { return Ok(OrchestrationStatus::NotFound) };
+            return match admin.get_instance_info(instance).await {
+                Ok(info) if info.status == status::RUNNING => Ok(running),
+                // The turn that ended it was committed between the two reads.
+                Ok(_) => Err(ProviderError::retryable("orchestration_status", "the instance changed while it was read")),
+                Err(error) if error.kind() == ProviderErrorKind::NotFound => Ok(OrchestrationStatus::NotFound),
+                Err(error) => Err(error),
+            };
+        };
+        Ok(if let EventKind::OrchestrationCompleted { output } = &last.kind {
+            OrchestrationStatus::Completed { output: output.clone(), custom_status, custom_status_version }
+        } else if let EventKind::OrchestrationFailed { details } = &last.kind {
+            OrchestrationStatus::Failed { details: details.clone(), custom_status, custom_status_version }
+        } else {
+            running
+        })
+    }
+
+    /// Waits until the instance is as asked, at most `timeout`; `None` when that passed first.
+    ///
+    /// An instance that does not exist is waited for as well.
+    async fn wait_for_instance(
+        &self,
+        instance: &str,
+        until: WaitUntil<'_>,
+        timeout: Duration,
+    ) -> Result<Option<OrchestrationStatus>, ProviderError> {
+        // Only for stores without wake-ups: slow enough for a store, fast enough for a person.
+        const POLL: Duration = Duration::from_millis(25);
+        let deadline = tokio::time::Instant::now() + timeout;
+        loop {
+            let seen = self.orchestration_status(instance).await?;
+            if is_reached(self, instance, until, &seen).await? {
+                return Ok(Some(seen));
+            }
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            tokio::time::sleep(POLL.min(left)).await;
+        }
+    }
+}
+
+/// Whether what a client waits for has happened, given the status just read.
+pub(crate) async fn is_reached<P: Provider + ?Sized>(
+    provider: &P,
+    instance: &str,
+    until: WaitUntil<'_>,
+    seen: &OrchestrationStatus,
+) -> Result<bool, ProviderError> {
+    Ok(match until {
+        WaitUntil::Terminal => seen.is_terminal(),
+        WaitUntil::CustomStatusAfter(version) => match seen {
+            OrchestrationStatus::NotFound => false,
+            OrchestrationStatus::Running { custom_status_version, .. }
+            | OrchestrationStatus::Completed { custom_status_version, .. }
+            | OrchestrationStatus::Failed { custom_status_version, .. } => *custom_status_version > version,
+        },
+        WaitUntil::KvValue(key) => provider.get_kv_value(instance, key).await?.is_some(),
+    })
+}
+
+/// The plain methods as an extended fetch of one item would ask for them.
+pub(crate) fn one_turn(
+    lock_timeout: Duration,
+    poll_timeout: Duration,
+    filter: Option<&DispatcherCapabilityFilter>,
+) -> TurnRequest {
+    TurnRequest {
+        lock_timeout,
+        poll_timeout,
+        filter: filter.cloned(),
+        max_items: 1,
+        suspects: Suspects::AdmitOne,
+        held: std::sync::Arc::new(super::NothingHeld),
+    }
+}
+
+/// The plain method as an extended fetch of one item would ask for it.
+pub(crate) fn one_work(
+    lock_timeout: Duration,
+    poll_timeout: Duration,
+    session: Option<&SessionFetchConfig>,
+    tags: &TagFilter,
+) -> WorkRequest {
+    WorkRequest {
+        lock_timeout,
+        poll_timeout,
+        session: session.cloned(),
+        tags: tags.clone(),
+        max_items: 1,
+        suspects: Suspects::AdmitOne,
+    }
+}
