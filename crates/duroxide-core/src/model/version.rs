@@ -6,17 +6,25 @@ use semver::Version;
 
 /// The version of this build; `OrchestrationStarted` is stamped with it and pins its execution to it.
 pub fn current_build_version() -> Version {
-    Version::parse(env!("CARGO_PKG_VERSION")).expect("cargo only builds packages whose version is valid semver")
+    Version::parse(env!("CARGO_PKG_VERSION"))
+        .expect("cargo only builds packages whose version is valid semver")
 }
 
 /// Packs major, minor and patch into one integer that orders like the version.
 ///
-/// 20 bits each; a larger part counts as the largest. The result is never negative.
+/// 20 bits each. A part too large for them counts as the largest, and so do the parts behind it, so that a
+/// later version never packs below an earlier one. The result is never negative.
 pub fn pack_version(version: &Version) -> i64 {
     const PART_BITS: u32 = 20;
     const PART_MAX: u64 = (1 << PART_BITS) - 1;
-    let part = |value: u64| i64::try_from(value.min(PART_MAX)).expect("20 bits fit in an i64");
-    (part(version.major) << (2 * PART_BITS)) | (part(version.minor) << PART_BITS) | part(version.patch)
+    let mut packed = 0;
+    let mut overflowed = false;
+    for part in [version.major, version.minor, version.patch] {
+        overflowed |= part > PART_MAX;
+        let part = if overflowed { PART_MAX } else { part };
+        packed = (packed << PART_BITS) | i64::try_from(part).expect("20 bits fit in an i64");
+    }
+    packed
 }
 
 fn triple(version: &Version) -> (u64, u64, u64) {

@@ -1,0 +1,12 @@
+//! The pure rules of the stored model: codec, ids, error texts, versions, columns.
+
+#[path = "model/codec.rs"]
+mod codec;
+#[path = "model/columns.rs"]
+mod columns;
+#[path = "model/error_texts.rs"]
+mod error_texts;
+#[path = "model/ids.rs"]
+mod ids;
+#[path = "model/versions.rs"]
+mod versions;
