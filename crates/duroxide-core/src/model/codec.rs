@@ -7,7 +7,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// The stored text of a value.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
-    let json = serde_json::to_string(value).map_err(|cause| format!("the value cannot be written as JSON: {cause}"))?;
+    let json = serde_json::to_string(value)
+        .map_err(|cause| format!("the value cannot be written as JSON: {cause}"))?;
     if !json.starts_with('"') {
         return Ok(json);
     }
@@ -18,14 +19,16 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
 pub fn decode<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     match serde_json::from_str(text) {
         Ok(value) => Ok(value),
-        Err(json_error) => serde_json::from_value(serde_json::Value::String(text.to_string())).map_err(|_| {
-            format!(
-                "the stored text is not a {}: {:?} error at line {} column {}",
-                std::any::type_name::<T>(),
-                json_error.classify(),
-                json_error.line(),
-                json_error.column()
-            )
-        }),
+        Err(json_error) => {
+            serde_json::from_value(serde_json::Value::String(text.to_string())).map_err(|_| {
+                format!(
+                    "the stored text is not a {}: {:?} error at line {} column {}",
+                    std::any::type_name::<T>(),
+                    json_error.classify(),
+                    json_error.line(),
+                    json_error.column()
+                )
+            })
+        }
     }
 }

@@ -145,15 +145,22 @@ pub fn columns_of(item: &WorkItem) -> Columns<'_> {
             columns.execution_id = Some(*execution_id);
             columns.name = Some(orchestration);
             columns.version = version.as_deref();
-            columns.parent = ParentLink::from_fields(parent_instance.as_deref(), *parent_execution_id, *parent_id);
+            columns.parent =
+                ParentLink::from_fields(parent_instance.as_deref(), *parent_execution_id, *parent_id);
         }
         WorkItem::ContinueAsNew {
-            orchestration, version, parent_instance, parent_id, parent_execution_id, ..
+            orchestration,
+            version,
+            parent_instance,
+            parent_id,
+            parent_execution_id,
+            ..
         } => {
             columns.kind = ItemKind::ContinueAsNew;
             columns.name = Some(orchestration);
             columns.version = version.as_deref();
-            columns.parent = ParentLink::from_fields(parent_instance.as_deref(), *parent_execution_id, *parent_id);
+            columns.parent =
+                ParentLink::from_fields(parent_instance.as_deref(), *parent_execution_id, *parent_id);
         }
         WorkItem::ActivityExecute { execution_id, id, name, session_id, tag, .. } => {
             columns.kind = ItemKind::Activity;
@@ -163,7 +170,8 @@ pub fn columns_of(item: &WorkItem) -> Columns<'_> {
             columns.tag = tag.as_deref();
             columns.session_id = session_id.as_deref();
         }
-        WorkItem::ActivityCompleted { execution_id, id, .. } | WorkItem::ActivityFailed { execution_id, id, .. } => {
+        WorkItem::ActivityCompleted { execution_id, id, .. }
+        | WorkItem::ActivityFailed { execution_id, id, .. } => {
             columns.kind = ItemKind::Completion;
             columns.execution_id = Some(*execution_id);
             columns.event_id = Some(*id);

@@ -124,15 +124,20 @@ impl ErrorDetails {
     /// The text that a program sees where it awaits the failed thing.
     pub fn display_message(&self) -> String {
         match self {
-            Self::Infrastructure { operation, message, .. } => format!("infrastructure:{operation}: {message}"),
-            Self::Configuration { kind: ConfigErrorKind::Nondeterminism, resource, message } => match message {
+            Self::Infrastructure { operation, message, .. } => {
+                format!("infrastructure:{operation}: {message}")
+            }
+            Self::Configuration { kind: ConfigErrorKind::Nondeterminism, resource, message } => match message
+            {
                 Some(message) => format!("nondeterministic: {message}"),
                 None => format!("nondeterministic in {resource}"),
             },
             Self::Configuration { kind: ConfigErrorKind::UnsupportedReplayVersion, resource, message } => {
                 format!("unsupported replay version: {}", message.as_deref().unwrap_or(resource))
             }
-            Self::Application { kind: AppErrorKind::Cancelled { reason }, .. } => format!("canceled: {reason}"),
+            Self::Application { kind: AppErrorKind::Cancelled { reason }, .. } => {
+                format!("canceled: {reason}")
+            }
             Self::Application { kind: AppErrorKind::Panicked, message, .. } => {
                 format!("orchestration panicked: {message}")
             }
@@ -149,7 +154,11 @@ impl ErrorDetails {
 
     /// The failure of an orchestration that broke a rule or a limit; doing it again would break it again.
     pub fn orchestration_failed(message: impl Into<String>) -> Self {
-        Self::Application { kind: AppErrorKind::OrchestrationFailed, message: message.into(), retryable: false }
+        Self::Application {
+            kind: AppErrorKind::OrchestrationFailed,
+            message: message.into(),
+            retryable: false,
+        }
     }
 }
 

@@ -214,7 +214,12 @@ pub enum EventKind {
 
 impl Event {
     /// An event of the current time and build whose id the store or the engine will set.
-    pub fn new(instance: impl Into<String>, execution_id: u64, source_event_id: Option<u64>, kind: EventKind) -> Self {
+    pub fn new(
+        instance: impl Into<String>,
+        execution_id: u64,
+        source_event_id: Option<u64>,
+        kind: EventKind,
+    ) -> Self {
         Self::with_event_id(0, instance, execution_id, source_event_id, kind)
     }
 
@@ -226,7 +231,10 @@ impl Event {
         source_event_id: Option<u64>,
         kind: EventKind,
     ) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "for users who build events by hand; the engine uses `at`")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "for users who build events by hand; the engine uses `at`"
+        )]
         let now = std::time::SystemTime::now();
         let since_epoch = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Self {

@@ -43,7 +43,11 @@ pub struct ParentLink {
 
 impl ParentLink {
     /// The link in the optional fields of a start, if they name a parent.
-    pub fn from_fields(instance: Option<&str>, execution_id: Option<u64>, event_id: Option<u64>) -> Option<Self> {
+    pub fn from_fields(
+        instance: Option<&str>,
+        execution_id: Option<u64>,
+        event_id: Option<u64>,
+    ) -> Option<Self> {
         Some(Self {
             instance: instance?.to_string(),
             execution_id: execution_id.unwrap_or(super::INITIAL_EXECUTION_ID),

@@ -13,16 +13,16 @@ mod work_item;
 
 pub use codec::{decode, encode};
 pub use columns::{
-    Columns, CustomStatusChange, ItemKind, KvChange, StateChanges, WhenUndecodable, WithoutInstance, columns_of,
-    reply_to_colliding_start, state_changes,
+    Columns, CustomStatusChange, ItemKind, KvChange, StateChanges, WhenUndecodable, WithoutInstance,
+    columns_of, reply_to_colliding_start, state_changes,
 };
 pub use error::{AppErrorKind, ConfigErrorKind, ErrorDetails, PoisonMessageType};
 pub use event::{Event, EventKind};
 pub use execution::{ExecutionMetadata, ParentLink, ScheduledActivityIdentifier, status};
 pub use ids::{
-    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, auto_child_instance_id, build_child_instance_id,
-    check_child_instance_id, check_name, check_payload, check_root_instance_id, check_version,
-    is_auto_generated_sub_orch_id,
+    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, auto_child_instance_id,
+    build_child_instance_id, check_child_instance_id, check_name, check_payload, check_root_instance_id,
+    check_version, is_auto_generated_sub_orch_id,
 };
 pub use orchestration_status::OrchestrationStatus;
 pub use version::{DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version};

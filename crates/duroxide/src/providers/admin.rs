@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use duroxide_core::Event;
 
 use super::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderError, PruneOptions,
-    PruneResult, QueueDepths, SystemMetrics,
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderError,
+    PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
 
 /// Management calls of a store. Unknown ids are permanent errors whose text contains `not found`.
@@ -37,7 +37,11 @@ pub trait ProviderAdmin: Send + Sync {
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError>;
 
     /// One execution.
-    async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Result<ExecutionInfo, ProviderError>;
+    async fn get_execution_info(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<ExecutionInfo, ProviderError>;
 
     /// Counts over the whole store.
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError>;
@@ -75,13 +79,24 @@ pub trait ProviderAdmin: Send + Sync {
 
     /// Deletes a root instance with its tree. A child is refused; so is a tree with a running instance,
     /// unless `force`.
-    async fn delete_instance(&self, instance: &str, force: bool) -> Result<DeleteInstanceResult, ProviderError>;
+    async fn delete_instance(
+        &self,
+        instance: &str,
+        force: bool,
+    ) -> Result<DeleteInstanceResult, ProviderError>;
 
     /// Deletes finished root instances with their trees.
-    async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult, ProviderError>;
+    async fn delete_instance_bulk(
+        &self,
+        filter: InstanceFilter,
+    ) -> Result<DeleteInstanceResult, ProviderError>;
 
     /// Deletes old executions of an instance, never the current one.
-    async fn prune_executions(&self, instance: &str, options: PruneOptions) -> Result<PruneResult, ProviderError>;
+    async fn prune_executions(
+        &self,
+        instance: &str,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ProviderError>;
 
     /// Deletes old executions of many instances, never a current one.
     async fn prune_executions_bulk(

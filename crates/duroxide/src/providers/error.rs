@@ -48,7 +48,11 @@ impl ProviderError {
     }
 
     /// An error of a given kind; only [`ProviderErrorKind::Unavailable`] is retryable.
-    pub fn of_kind(kind: ProviderErrorKind, operation: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn of_kind(
+        kind: ProviderErrorKind,
+        operation: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             operation: operation.into(),
             message: message.into(),

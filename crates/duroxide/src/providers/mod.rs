@@ -11,12 +11,12 @@ pub use admin::ProviderAdmin;
 pub use duroxide_core::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use fetch::{
-    FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, KvEntry, NothingHeld, OrchestrationItem,
-    SessionFetchConfig, Suspects, TurnFacts, TurnRequest, WaitUntil, WorkRequest,
+    FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, KvEntry, NothingHeld,
+    OrchestrationItem, SessionFetchConfig, Suspects, TurnFacts, TurnRequest, WaitUntil, WorkRequest,
 };
 pub use management::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, PruneOptions, PruneResult,
-    QueueDepths, SystemMetrics, SystemStats,
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, PruneOptions,
+    PruneResult, QueueDepths, SystemMetrics, SystemStats,
 };
 pub use provider::Provider;
 pub use tag::TagFilter;

@@ -20,8 +20,8 @@ use duroxide_core::{
 };
 
 use super::{
-    FetchedTurn, FetchedWork, OrchestrationItem, ProviderAdmin, ProviderError, ProviderErrorKind, SessionFetchConfig,
-    Suspects, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+    FetchedTurn, FetchedWork, OrchestrationItem, ProviderAdmin, ProviderError, ProviderErrorKind,
+    SessionFetchConfig, Suspects, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
 };
 
 /// A store. See the module's documentation for the words used here, and `docs/provider-guide.md` for the rules.
@@ -88,8 +88,11 @@ pub trait Provider: Any + Send + Sync {
     ) -> Result<(), ProviderError>;
 
     /// Lets the lock hold for `extend_for` from now on.
-    async fn renew_orchestration_item_lock(&self, lock_token: &str, extend_for: Duration)
-    -> Result<(), ProviderError>;
+    async fn renew_orchestration_item_lock(
+        &self,
+        lock_token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError>;
 
     /// Locks the oldest ready work item that `tag_filter` accepts and raises its attempt count.
     ///
@@ -105,7 +108,11 @@ pub trait Provider: Any + Send + Sync {
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError>;
 
     /// Deletes the work item and enqueues its completion, if there is one, as one step.
-    async fn ack_work_item(&self, lock_token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError>;
+    async fn ack_work_item(
+        &self,
+        lock_token: &str,
+        completion: Option<WorkItem>,
+    ) -> Result<(), ProviderError>;
 
     /// Gives the work item back, not to be fetched before `delay` is over. `ignore_attempt` takes the fetch's
     /// count back.
@@ -117,7 +124,8 @@ pub trait Provider: Any + Send + Sync {
     ) -> Result<(), ProviderError>;
 
     /// Lets the lock hold for `extend_for` from now on. Lock lost also means that the activity was cancelled.
-    async fn renew_work_item_lock(&self, lock_token: &str, extend_for: Duration) -> Result<(), ProviderError>;
+    async fn renew_work_item_lock(&self, lock_token: &str, extend_for: Duration)
+    -> Result<(), ProviderError>;
 
     /// Extends the claims of sessions that these owners hold and that were used within `idle_timeout`.
     async fn renew_session_lock(
@@ -136,7 +144,11 @@ pub trait Provider: Any + Send + Sync {
     /// an instance that does not exist are kept for its start; other messages for it, and any for a finished
     /// instance, are dropped and counted. A cancel ends a backoff. A full inbox is
     /// [`ProviderErrorKind::Invalid`].
-    async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError>;
+    async fn enqueue_for_orchestrator(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<(), ProviderError>;
 
     /// Puts an activity into the worker queue.
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError>;
@@ -145,7 +157,11 @@ pub trait Provider: Any + Send + Sync {
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError>;
 
     /// The history of one execution; empty for an unknown one.
-    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError>;
+    async fn read_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError>;
 
     /// Appends to a history without a lock, for tools and tests. An event id of 0 becomes the next id.
     async fn append_with_execution(
@@ -185,14 +201,24 @@ pub trait Provider: Any + Send + Sync {
         let fetched = self
             .fetch_orchestration_item(request.lock_timeout, request.poll_timeout, request.filter.as_ref())
             .await?;
-        let turn = fetched.map(|(item, lock_token, attempts)| FetchedTurn { item, lock_token, attempts, facts: None });
+        let turn = fetched.map(|(item, lock_token, attempts)| FetchedTurn {
+            item,
+            lock_token,
+            attempts,
+            facts: None,
+        });
         Ok(turn.into_iter().collect())
     }
 
     /// Like [`Provider::fetch_work_item`] for several items in one transaction.
     async fn fetch_work(&self, request: WorkRequest) -> Result<Vec<FetchedWork>, ProviderError> {
         let fetched = self
-            .fetch_work_item(request.lock_timeout, request.poll_timeout, request.session.as_ref(), &request.tags)
+            .fetch_work_item(
+                request.lock_timeout,
+                request.poll_timeout,
+                request.session.as_ref(),
+                &request.tags,
+            )
             .await?;
         let work = fetched.map(|(item, lock_token, attempts)| FetchedWork {
             item,
@@ -234,14 +260,22 @@ pub trait Provider: Any + Send + Sync {
         let (custom_status, custom_status_version) =
             self.get_custom_status(instance, 0).await?.unwrap_or((None, 0));
         let history = self.read(instance).await?;
-        let running = OrchestrationStatus::Running { custom_status: custom_status.clone(), custom_status_version };
+        let running =
+            OrchestrationStatus::Running { custom_status: custom_status.clone(), custom_status_version };
         let Some(last) = history.last() else {
-            let Some(admin) = self.as_management_capability() else { return Ok(OrchestrationStatus::NotFound) };
+            let Some(admin) = self.as_management_capability() else {
+                return Ok(OrchestrationStatus::NotFound);
+            };
             return match admin.get_instance_info(instance).await {
                 Ok(info) if info.status == status::RUNNING => Ok(running),
                 // The turn that ended it was committed between the two reads.
-                Ok(_) => Err(ProviderError::retryable("orchestration_status", "the instance changed while it was read")),
-                Err(error) if error.kind() == ProviderErrorKind::NotFound => Ok(OrchestrationStatus::NotFound),
+                Ok(_) => Err(ProviderError::retryable(
+                    "orchestration_status",
+                    "the instance changed while it was read",
+                )),
+                Err(error) if error.kind() == ProviderErrorKind::NotFound => {
+                    Ok(OrchestrationStatus::NotFound)
+                }
                 Err(error) => Err(error),
             };
         };

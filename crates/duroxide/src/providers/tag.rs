@@ -65,6 +65,10 @@ impl TagFilter {
 fn checked_tags<S: Into<String>>(tags: impl IntoIterator<Item = S>) -> HashSet<String> {
     let tags: HashSet<String> = tags.into_iter().map(Into::into).collect();
     assert!(!tags.is_empty(), "a tag filter needs at least one tag");
-    assert!(tags.len() <= MAX_WORKER_TAGS, "a worker accepts at most {MAX_WORKER_TAGS} tags, got {}", tags.len());
+    assert!(
+        tags.len() <= MAX_WORKER_TAGS,
+        "a worker accepts at most {MAX_WORKER_TAGS} tags, got {}",
+        tags.len()
+    );
     tags
 }
