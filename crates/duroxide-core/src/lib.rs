@@ -10,6 +10,8 @@
 //! | whether code and history agree | what to do when a handler is missing |
 //! | what a turn asks for | carrying it out, in one transaction |
 
+pub mod engine;
 pub mod model;
 
+pub use engine::*;
 pub use model::*;

@@ -1,0 +1,183 @@
+//! Admitting messages, one at a time: each becomes an event, and the program runs before the next.
+
+use super::execution::{Execution, Pass, Stop};
+use super::mismatch::{completion_kind_mismatch, no_matching_schedule};
+use super::schedules::{Found, ScheduleKind};
+use super::slot::Resolution;
+use super::turn::DropReason;
+use crate::model::{AppErrorKind, ErrorDetails, EventKind, WorkItem, reply_to_colliding_start};
+
+impl Execution {
+    /// Admits one message.
+    pub(super) fn admit(&mut self, message: WorkItem, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        match message {
+            WorkItem::ActivityCompleted { execution_id, id, result, .. } => {
+                let event = EventKind::ActivityCompleted { result };
+                self.admit_completion(execution_id, id, ScheduleKind::Activity, event, pass)
+            }
+            WorkItem::ActivityFailed { execution_id, id, details, .. } => {
+                let event = EventKind::ActivityFailed { details };
+                self.admit_completion(execution_id, id, ScheduleKind::Activity, event, pass)
+            }
+            WorkItem::TimerFired { execution_id, id, fire_at_ms, .. } => {
+                let event = EventKind::TimerFired { fire_at_ms };
+                self.admit_completion(execution_id, id, ScheduleKind::Timer, event, pass)
+            }
+            WorkItem::SubOrchCompleted { parent_execution_id, parent_id, result, .. } => {
+                let event = EventKind::SubOrchestrationCompleted { result };
+                self.admit_completion(parent_execution_id, parent_id, ScheduleKind::Child, event, pass)
+            }
+            WorkItem::SubOrchFailed { parent_execution_id, parent_id, details, .. } => {
+                let event = EventKind::SubOrchestrationFailed { details };
+                self.admit_completion(parent_execution_id, parent_id, ScheduleKind::Child, event, pass)
+            }
+            WorkItem::ExternalRaised { name, data, .. } => {
+                let wait = self.events.next_wait(&name);
+                self.admit_event(wait, EventKind::ExternalEvent { name, data }, pass)
+            }
+            WorkItem::QueueMessage { name, data, .. } => {
+                let wait = self.queues.next_wait(&name);
+                self.admit_event(wait, EventKind::QueueEventDelivered { name, data }, pass)
+            }
+            WorkItem::CancelInstance { reason, .. } => {
+                self.admit_event(None, EventKind::OrchestrationCancelRequested { reason }, pass)
+            }
+            WorkItem::StartOrchestration { .. } => {
+                let reply = reply_to_colliding_start(&message, self.parent.as_ref());
+                pass.actions.orchestrator_items.extend(reply);
+                pass.actions.dropped.push(DropReason::AlreadyStarted);
+                Ok(())
+            }
+            WorkItem::ContinueAsNew { .. } => {
+                pass.actions.dropped.push(DropReason::AlreadyStarted);
+                Ok(())
+            }
+            WorkItem::ActivityExecute { .. } => {
+                pass.actions.dropped.push(DropReason::WrongQueue);
+                Ok(())
+            }
+        }
+    }
+
+    fn admit_completion(
+        &mut self,
+        execution_id: u64,
+        id: u64,
+        kind: ScheduleKind,
+        event: EventKind,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
+        if execution_id != self.identity.execution_id {
+            pass.actions.dropped.push(DropReason::StaleExecution);
+            return Ok(());
+        }
+        match self.schedules.find(id, kind) {
+            Found::Open => self.admit_event(Some(id), event, pass),
+            Found::Closed(reason) => {
+                pass.actions.dropped.push(reason);
+                Ok(())
+            }
+            Found::OtherKind(_) | Found::Nothing => Err(self.unmatched(id, kind)),
+        }
+    }
+
+    fn admit_event(
+        &mut self,
+        source: Option<u64>,
+        event: EventKind,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
+        pass.tape.append(source, event.clone());
+        self.apply(source, &event)?;
+        self.check_history_length(pass)?;
+        self.settle(pass)
+    }
+
+    /// What an admitted event changes; the same at replay and live.
+    pub(super) fn apply(&mut self, source: Option<u64>, event: &EventKind) -> Result<(), Stop> {
+        let id = source.unwrap_or_default();
+        match event {
+            EventKind::ActivityCompleted { result } => {
+                self.complete(id, ScheduleKind::Activity, Ok(result.clone()))
+            }
+            EventKind::ActivityFailed { details } => {
+                self.complete(id, ScheduleKind::Activity, Err(details.display_message()))?;
+                match details {
+                    ErrorDetails::Poison { .. } => Err(Stop::Failed(details.clone())),
+                    ErrorDetails::Infrastructure { .. }
+                    | ErrorDetails::Configuration { .. }
+                    | ErrorDetails::Application { .. } => Ok(()),
+                }
+            }
+            EventKind::TimerFired { .. } => self.complete(id, ScheduleKind::Timer, Ok(String::new())),
+            EventKind::SubOrchestrationCompleted { result } => {
+                self.complete(id, ScheduleKind::Child, Ok(result.clone()))
+            }
+            EventKind::SubOrchestrationFailed { details } => {
+                self.complete(id, ScheduleKind::Child, Err(details.display_message()))
+            }
+            EventKind::ExternalEvent { name, data } => {
+                self.arrivals += 1;
+                let delivery = self.events.arrive(name, self.arrivals, data.clone());
+                self.deliver(ScheduleKind::Wait, delivery);
+                Ok(())
+            }
+            EventKind::QueueEventDelivered { name, data } => {
+                self.arrivals += 1;
+                let delivery = self.queues.arrive(name, self.arrivals, data.clone());
+                self.deliver(ScheduleKind::Dequeue, delivery);
+                Ok(())
+            }
+            EventKind::OrchestrationCancelRequested { reason } => {
+                Err(Stop::Failed(ErrorDetails::Application {
+                    kind: AppErrorKind::Cancelled { reason: reason.clone() },
+                    message: format!("canceled: {reason}"),
+                    retryable: false,
+                }))
+            }
+            EventKind::OrchestrationStarted { .. }
+            | EventKind::OrchestrationCompleted { .. }
+            | EventKind::OrchestrationFailed { .. }
+            | EventKind::OrchestrationContinuedAsNew { .. }
+            | EventKind::ActivityScheduled { .. }
+            | EventKind::ActivityCancelRequested { .. }
+            | EventKind::TimerCreated { .. }
+            | EventKind::TimerCancelled { .. }
+            | EventKind::ExternalSubscribed { .. }
+            | EventKind::ExternalSubscribedCancelled { .. }
+            | EventKind::QueueSubscribed { .. }
+            | EventKind::QueueSubscriptionCancelled { .. }
+            | EventKind::OrchestrationChained { .. }
+            | EventKind::SubOrchestrationScheduled { .. }
+            | EventKind::VersionRequested { .. }
+            | EventKind::SubOrchestrationCancelRequested { .. }
+            | EventKind::CustomStatusUpdated { .. }
+            | EventKind::KeyValueSet { .. }
+            | EventKind::KeyValueCleared { .. }
+            | EventKind::KeyValuesCleared => {
+                unreachable!("the program's own events are recorded, not admitted")
+            }
+        }
+    }
+
+    fn complete(&mut self, id: u64, kind: ScheduleKind, value: Result<String, String>) -> Result<(), Stop> {
+        match self.schedules.find(id, kind) {
+            Found::Open => {
+                self.resolve(id, kind, Resolution { value, arrival: 0 });
+                Ok(())
+            }
+            // Only a history written by hand has a completion twice or after a cancellation.
+            Found::Closed(_) => Ok(()),
+            Found::OtherKind(_) | Found::Nothing => Err(self.unmatched(id, kind)),
+        }
+    }
+
+    fn unmatched(&self, id: u64, kind: ScheduleKind) -> Stop {
+        Stop::Nondeterministic(match self.schedules.find(id, kind) {
+            Found::OtherKind(expected) => completion_kind_mismatch(id, expected.word(), kind.word()),
+            Found::Open | Found::Closed(_) | Found::Nothing => {
+                no_matching_schedule(if kind == ScheduleKind::Timer { "timer" } else { "completion" }, id)
+            }
+        })
+    }
+}

@@ -1,0 +1,417 @@
+//! Carrying out what the program did: each command is recorded, and acted on if it is new.
+
+use super::execution::{Execution, Pass, Stop};
+use super::schedules::ScheduleKind;
+use super::slot::{Command, Resolution, Schedule, Slot, Syscall};
+use super::subscriptions::Delivery;
+use super::tape::Recorded;
+use crate::model::limits::{MAX_SCHEDULES_PER_TURN, MAX_TAG_NAME_BYTES};
+use crate::model::{
+    EventKind, INITIAL_EXECUTION_ID, ScheduledActivityIdentifier, WorkItem, auto_child_instance_id,
+    check_name, check_payload, check_root_instance_id, check_version,
+};
+use std::sync::Arc;
+
+/// Why a program no longer waits for something: it dropped the future.
+const DROPPED_FUTURE: &str = "dropped_future";
+/// What a child is told when its parent dropped the future.
+const PARENT_DROPPED: &str = "parent dropped sub-orchestration future";
+
+impl Execution {
+    pub(super) fn carry_out(&mut self, commands: Vec<Command>, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        for command in commands {
+            match command {
+                Command::Schedule { slot, what } => self.schedule(slot, what, pass)?,
+                Command::Drop { slot } => self.cancel(&slot, pass)?,
+                Command::Detach { name, version, instance, input } => {
+                    self.detach(name, version, instance, input, pass)?;
+                }
+                Command::ContinueAsNew { input, version } => {
+                    return Err(continue_as_new(input, version, pass));
+                }
+                Command::Violate { message } => return Err(Stop::violation(message)),
+            }
+            self.check_history_length(pass)?;
+        }
+        Ok(())
+    }
+
+    fn schedule(&mut self, slot: Arc<Slot>, what: Schedule, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        match what {
+            Schedule::Activity { name, input, session_id } => {
+                self.schedule_activity(slot, name, input, session_id, pass)
+            }
+            Schedule::Syscall(syscall) => self.call_system(slot, syscall, pass),
+            Schedule::Timer { delay_ms } => self.schedule_timer(slot, delay_ms, pass),
+            Schedule::Wait { name } => {
+                check("event name", &name)?;
+                let recorded = record(pass, None, EventKind::ExternalSubscribed { name: name.clone() })?;
+                self.open(recorded, ScheduleKind::Wait, slot, name.clone(), pass)?;
+                let delivery = self.events.subscribe(&name, recorded.event_id);
+                self.deliver(ScheduleKind::Wait, delivery);
+                Ok(())
+            }
+            Schedule::Dequeue { queue } => {
+                check("queue name", &queue)?;
+                let recorded = record(pass, None, EventKind::QueueSubscribed { name: queue.clone() })?;
+                self.open(recorded, ScheduleKind::Dequeue, slot, queue.clone(), pass)?;
+                let delivery = self.queues.subscribe(&queue, recorded.event_id);
+                self.deliver(ScheduleKind::Dequeue, delivery);
+                Ok(())
+            }
+            Schedule::Child { name, version, instance, input } => {
+                self.schedule_child(slot, name, version, instance, input, pass)
+            }
+        }
+    }
+
+    fn schedule_activity(
+        &mut self,
+        slot: Arc<Slot>,
+        name: String,
+        input: String,
+        session_id: Option<String>,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
+        check("activity name", &name)?;
+        check_payload(&format!("input of activity '{name}'"), &input).map_err(Stop::violation)?;
+        let tag = slot.tag();
+        let tag_bytes = tag.as_ref().map_or(0, String::len);
+        if tag_bytes > MAX_TAG_NAME_BYTES {
+            return Err(Stop::violation(format!(
+                "Activity '{name}' tag size ({tag_bytes} bytes) exceeds limit ({MAX_TAG_NAME_BYTES} bytes)"
+            )));
+        }
+        let kind = EventKind::ActivityScheduled {
+            name: name.clone(),
+            input: input.clone(),
+            session_id: session_id.clone(),
+            tag: tag.clone(),
+        };
+        let recorded = record(pass, None, kind)?;
+        self.open(recorded, ScheduleKind::Activity, slot, String::new(), pass)?;
+        if recorded.is_new {
+            pass.actions.worker_items.push(WorkItem::ActivityExecute {
+                instance: self.identity.instance.clone(),
+                execution_id: self.identity.execution_id,
+                id: recorded.event_id,
+                name,
+                input,
+                session_id,
+                tag,
+            });
+        }
+        Ok(())
+    }
+
+    /// A value that the engine provides: asked for and answered in the same turn.
+    fn call_system(&mut self, slot: Arc<Slot>, syscall: Syscall, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        let kind = EventKind::ActivityScheduled {
+            name: syscall.name().to_string(),
+            input: String::new(),
+            session_id: None,
+            tag: None,
+        };
+        let recorded = record(pass, None, kind)?;
+        let id = recorded.event_id;
+        self.open(recorded, ScheduleKind::Activity, slot, String::new(), pass)?;
+        let result = match pass.tape.peek() {
+            Some(next) => {
+                let EventKind::ActivityCompleted { result } = &next.kind else { return Ok(()) };
+                if next.source_event_id != Some(id) {
+                    // A history written by hand may answer later; then the answer is admitted like any other.
+                    return Ok(());
+                }
+                pass.tape.take();
+                result.clone()
+            }
+            None => {
+                let result = match syscall {
+                    Syscall::NewGuid => guid(pass.tape.entropy, id),
+                    Syscall::UtcNow => pass.tape.now_ms.to_string(),
+                };
+                pass.tape.append(Some(id), EventKind::ActivityCompleted { result: result.clone() });
+                result
+            }
+        };
+        self.resolve(id, ScheduleKind::Activity, Resolution { value: Ok(result), arrival: 0 });
+        Ok(())
+    }
+
+    fn schedule_timer(&mut self, slot: Arc<Slot>, delay_ms: u64, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        let fire_at_ms = pass.tape.now_ms.saturating_add(delay_ms);
+        let recorded = record(pass, None, EventKind::TimerCreated { fire_at_ms })?;
+        self.open(recorded, ScheduleKind::Timer, slot, String::new(), pass)?;
+        if recorded.is_new {
+            pass.actions.orchestrator_items.push(WorkItem::TimerFired {
+                instance: self.identity.instance.clone(),
+                execution_id: self.identity.execution_id,
+                id: recorded.event_id,
+                fire_at_ms,
+            });
+        }
+        Ok(())
+    }
+
+    fn schedule_child(
+        &mut self,
+        slot: Arc<Slot>,
+        name: String,
+        version: Option<String>,
+        instance: Option<String>,
+        input: String,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
+        check("orchestration name", &name)?;
+        check_payload(&format!("input of sub-orchestration '{name}'"), &input).map_err(Stop::violation)?;
+        let identity = self.identity.clone();
+        let instance = instance.unwrap_or_else(|| {
+            auto_child_instance_id(&identity.instance, identity.execution_id, pass.tape.next_event_id())
+        });
+        if instance.len() > crate::model::limits::MAX_INSTANCE_ID_BYTES {
+            return Err(Stop::violation(format!(
+                "sub-orchestration instance id ({} bytes) exceeds limit ({} bytes): nest less deeply or give ids",
+                instance.len(),
+                crate::model::limits::MAX_INSTANCE_ID_BYTES
+            )));
+        }
+        let kind = EventKind::SubOrchestrationScheduled {
+            name: name.clone(),
+            instance: instance.clone(),
+            input: input.clone(),
+        };
+        let recorded = record(pass, None, kind)?;
+        record_version(pass, recorded.event_id, version.as_deref())?;
+        self.open(recorded, ScheduleKind::Child, slot, instance.clone(), pass)?;
+        if recorded.is_new {
+            pass.actions.orchestrator_items.push(WorkItem::StartOrchestration {
+                instance,
+                orchestration: name,
+                input,
+                version,
+                parent_instance: Some(identity.instance.clone()),
+                parent_id: Some(recorded.event_id),
+                parent_execution_id: Some(identity.execution_id),
+                execution_id: INITIAL_EXECUTION_ID,
+            });
+        }
+        Ok(())
+    }
+
+    fn detach(
+        &mut self,
+        name: String,
+        version: Option<String>,
+        instance: String,
+        input: String,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
+        check("orchestration name", &name)?;
+        check_root_instance_id(&instance).map_err(Stop::violation)?;
+        check_payload(&format!("input of orchestration '{name}'"), &input).map_err(Stop::violation)?;
+        if let Some(version) = &version {
+            check_version(version).map_err(Stop::violation)?;
+        }
+        let kind = EventKind::OrchestrationChained {
+            name: name.clone(),
+            instance: instance.clone(),
+            input: input.clone(),
+        };
+        let recorded = record(pass, None, kind)?;
+        record_version(pass, recorded.event_id, version.as_deref())?;
+        count_schedule(recorded, pass)?;
+        if recorded.is_new {
+            pass.actions.orchestrator_items.push(WorkItem::StartOrchestration {
+                instance,
+                orchestration: name,
+                input,
+                version,
+                parent_instance: None,
+                parent_id: None,
+                parent_execution_id: None,
+                execution_id: INITIAL_EXECUTION_ID,
+            });
+        }
+        Ok(())
+    }
+
+    /// The program dropped a future without taking its result.
+    fn cancel(&mut self, slot: &Slot, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        let id = slot.event_id();
+        if let Some(kind) = self.schedules.open_kind(id) {
+            self.cancel_open(slot, id, kind, pass)
+        } else if let Some(kind) = self.schedules.completed_kind(id) {
+            self.give_back(slot, id, kind, pass)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn cancel_open(
+        &mut self,
+        slot: &Slot,
+        id: u64,
+        kind: ScheduleKind,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
+        let reason = DROPPED_FUTURE.to_string();
+        self.schedules.cancel(id, kind);
+        match kind {
+            ScheduleKind::Activity => {
+                let recorded = record(pass, Some(id), EventKind::ActivityCancelRequested { reason })?;
+                if recorded.is_new {
+                    pass.actions.cancelled.push(ScheduledActivityIdentifier {
+                        instance: self.identity.instance.clone(),
+                        execution_id: self.identity.execution_id,
+                        activity_id: id,
+                    });
+                }
+            }
+            ScheduleKind::Timer => {
+                record(pass, Some(id), EventKind::TimerCancelled { reason })?;
+            }
+            ScheduleKind::Wait => {
+                record(pass, Some(id), EventKind::ExternalSubscribedCancelled { reason })?;
+                self.events.unsubscribe(&slot.subject(), id);
+            }
+            ScheduleKind::Dequeue => {
+                record(pass, Some(id), EventKind::QueueSubscriptionCancelled { reason })?;
+                self.queues.unsubscribe(&slot.subject(), id);
+            }
+            ScheduleKind::Child => {
+                let recorded = record(pass, Some(id), EventKind::SubOrchestrationCancelRequested { reason })?;
+                if recorded.is_new {
+                    pass.actions.orchestrator_items.push(WorkItem::CancelInstance {
+                        instance: slot.subject(),
+                        reason: PARENT_DROPPED.to_string(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An event that was delivered but never looked at goes to the next wait of its name.
+    fn give_back(
+        &mut self,
+        slot: &Slot,
+        id: u64,
+        kind: ScheduleKind,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
+        let reason = DROPPED_FUTURE.to_string();
+        let cancelled = match kind {
+            ScheduleKind::Wait => EventKind::ExternalSubscribedCancelled { reason },
+            ScheduleKind::Dequeue => EventKind::QueueSubscriptionCancelled { reason },
+            ScheduleKind::Activity | ScheduleKind::Timer | ScheduleKind::Child => return Ok(()),
+        };
+        let Some(Resolution { value: Ok(data), arrival }) = slot.take_back() else { return Ok(()) };
+        record(pass, Some(id), cancelled)?;
+        self.schedules.cancel(id, kind);
+        let subject = slot.subject();
+        let delivery = match kind {
+            ScheduleKind::Wait => self.events.arrive(&subject, arrival, data),
+            ScheduleKind::Dequeue | ScheduleKind::Activity | ScheduleKind::Timer | ScheduleKind::Child => {
+                self.queues.arrive(&subject, arrival, data)
+            }
+        };
+        self.deliver(kind, delivery);
+        Ok(())
+    }
+
+    fn open(
+        &mut self,
+        recorded: Recorded,
+        kind: ScheduleKind,
+        slot: Arc<Slot>,
+        subject: String,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
+        slot.record(recorded.event_id, subject);
+        self.schedules.open(recorded.event_id, kind, slot);
+        count_schedule(recorded, pass)
+    }
+
+    pub(super) fn deliver(&mut self, kind: ScheduleKind, delivery: Option<Delivery>) {
+        if let Some(Delivery { wait, arrival, data }) = delivery {
+            self.resolve(wait, kind, Resolution { value: Ok(data), arrival });
+        }
+    }
+
+    pub(super) fn resolve(&mut self, id: u64, kind: ScheduleKind, resolution: Resolution) {
+        if let Some(slot) = self.schedules.slot(id) {
+            self.schedules.complete(id, kind);
+            slot.resolve(resolution);
+        }
+    }
+}
+
+fn continue_as_new(input: String, version: Option<String>, pass: &Pass<'_>) -> Stop {
+    if let Some(next) = pass.tape.peek() {
+        let diff = super::mismatch::schedule_mismatch(next.event_id, Some(&next.kind), None);
+        return Stop::Nondeterministic(format!("{diff}; the code continues as new"));
+    }
+    let checked = check_payload("input of continue_as_new", &input)
+        .and_then(|()| version.as_deref().map_or(Ok(()), |version| check_version(version).map(drop)));
+    match checked {
+        Ok(()) => Stop::ContinuedAsNew { input, version },
+        Err(cause) => Stop::violation(cause),
+    }
+}
+
+fn record(pass: &mut Pass<'_>, source: Option<u64>, kind: EventKind) -> Result<Recorded, Stop> {
+    pass.tape.record(source, kind).map_err(Stop::Nondeterministic)
+}
+
+/// A version that the program asked for stands right behind its schedule.
+fn record_version(pass: &mut Pass<'_>, schedule: u64, version: Option<&str>) -> Result<(), Stop> {
+    if let Some(version) = version {
+        record(pass, Some(schedule), EventKind::VersionRequested { version: version.to_string() })?;
+        return Ok(());
+    }
+    match pass.tape.peek() {
+        Some(next) if matches!(next.kind, EventKind::VersionRequested { .. }) => {
+            let diff = super::mismatch::schedule_mismatch(next.event_id, Some(&next.kind), None);
+            Err(Stop::Nondeterministic(format!("{diff}; differs in version (now none)")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn count_schedule(recorded: Recorded, pass: &mut Pass<'_>) -> Result<(), Stop> {
+    if recorded.is_new {
+        pass.actions.scheduled += 1;
+    }
+    if pass.actions.scheduled > MAX_SCHEDULES_PER_TURN {
+        return Err(Stop::violation(format!(
+            "things scheduled in one turn ({}) exceeds limit ({MAX_SCHEDULES_PER_TURN}): schedule them in parts",
+            pass.actions.scheduled
+        )));
+    }
+    Ok(())
+}
+
+fn check(what: &str, name: &str) -> Result<(), Stop> {
+    check_name(what, name).map_err(Stop::violation)
+}
+
+/// A version-4 UUID from the turn's entropy and the event's id, which is unique within the turn.
+fn guid(entropy: u128, event_id: u64) -> String {
+    let salt = mix(event_id);
+    let half = |bits: u128| u64::try_from(bits & u128::from(u64::MAX)).expect("the bits are masked to 64");
+    let high = mix(half(entropy >> 64) ^ salt);
+    let low = mix(half(entropy) ^ salt.rotate_left(32));
+    let bits = (u128::from(high) << 64) | u128::from(low);
+    let versioned = (bits & !(0xf << 76)) | (0x4 << 76);
+    let variant = (versioned & !(0x3 << 62)) | (0x2 << 62);
+    let hex = format!("{variant:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// The finaliser of SplitMix64: every input bit changes every output bit with probability one half.
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

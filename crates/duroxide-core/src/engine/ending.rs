@@ -1,0 +1,264 @@
+//! How an execution ends: what it leaves open is cancelled, the terminal event comes last, and whoever waits
+//! is told. All of it belongs to the turn's one transaction.
+
+use super::context::Identity;
+use super::execution::{Actions, Stop};
+use super::tape::Tape;
+use super::turn::{Outcome, Turn};
+use crate::model::limits::MAX_CARRY_FORWARD_EVENTS;
+use crate::model::{
+    AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, ItemKind, ParentLink,
+    ScheduledActivityIdentifier, WorkItem, columns_of, status,
+};
+
+/// What an execution has scheduled and not got back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct OpenWork {
+    pub(super) activities: Vec<u64>,
+    pub(super) children: Vec<OpenChild>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OpenChild {
+    pub(super) event_id: u64,
+    pub(super) instance: String,
+}
+
+/// What nobody has read: queue messages and events in the order of arrival, then unadmitted messages.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    pub(super) queue_messages: Vec<super::subscriptions::Unread>,
+    pub(super) events: Vec<super::subscriptions::Unread>,
+    pub(super) unadmitted: Vec<WorkItem>,
+}
+
+impl OpenWork {
+    /// What is open according to a history alone, for executions whose code cannot be run.
+    pub(super) fn of_history(history: &[Event]) -> Self {
+        let mut open = Self::default();
+        for event in history {
+            match &event.kind {
+                EventKind::ActivityScheduled { .. } => open.activities.push(event.event_id),
+                EventKind::SubOrchestrationScheduled { instance, .. } => {
+                    open.children.push(OpenChild { event_id: event.event_id, instance: instance.clone() });
+                }
+                EventKind::ActivityCompleted { .. }
+                | EventKind::ActivityFailed { .. }
+                | EventKind::ActivityCancelRequested { .. }
+                | EventKind::SubOrchestrationCompleted { .. }
+                | EventKind::SubOrchestrationFailed { .. }
+                | EventKind::SubOrchestrationCancelRequested { .. } => open.close(event.source_event_id),
+                EventKind::OrchestrationStarted { .. }
+                | EventKind::OrchestrationCompleted { .. }
+                | EventKind::OrchestrationFailed { .. }
+                | EventKind::OrchestrationContinuedAsNew { .. }
+                | EventKind::OrchestrationCancelRequested { .. }
+                | EventKind::TimerCreated { .. }
+                | EventKind::TimerFired { .. }
+                | EventKind::TimerCancelled { .. }
+                | EventKind::ExternalSubscribed { .. }
+                | EventKind::ExternalEvent { .. }
+                | EventKind::ExternalSubscribedCancelled { .. }
+                | EventKind::QueueSubscribed { .. }
+                | EventKind::QueueEventDelivered { .. }
+                | EventKind::QueueSubscriptionCancelled { .. }
+                | EventKind::OrchestrationChained { .. }
+                | EventKind::VersionRequested { .. }
+                | EventKind::CustomStatusUpdated { .. }
+                | EventKind::KeyValueSet { .. }
+                | EventKind::KeyValueCleared { .. }
+                | EventKind::KeyValuesCleared => {}
+            }
+        }
+        open
+    }
+
+    fn close(&mut self, source: Option<u64>) {
+        let Some(id) = source else { return };
+        // Both lists are in the order of their ids.
+        if let Ok(index) = self.activities.binary_search(&id) {
+            self.activities.remove(index);
+        } else if let Ok(index) = self.children.binary_search_by_key(&id, |child| child.event_id) {
+            self.children.remove(index);
+        }
+    }
+}
+
+/// Ends an execution: appends the last events to the tape and gives the finished turn.
+pub(super) fn end(
+    stop: Stop,
+    identity: &Identity,
+    parent: Option<&ParentLink>,
+    open: OpenWork,
+    leftovers: Leftovers,
+    mut tape: Tape<'_>,
+    mut actions: Actions,
+) -> Turn {
+    let (outcome, ending) = outcome_of(stop, identity);
+    cancel_open_work(&ending, identity, open, &mut tape, &mut actions);
+    let mut turn = Turn::new(outcome);
+    match ending {
+        Ending::Completed(output) => {
+            tape.append(None, EventKind::OrchestrationCompleted { output: output.clone() });
+            turn.metadata.status = Some(status::COMPLETED.to_string());
+            turn.metadata.output = Some(output.clone());
+            actions.orchestrator_items.extend(parent.map(|parent| WorkItem::SubOrchCompleted {
+                parent_instance: parent.instance.clone(),
+                parent_execution_id: parent.execution_id,
+                parent_id: parent.event_id,
+                result: output,
+            }));
+        }
+        Ending::Failed(details) => {
+            tape.append(None, EventKind::OrchestrationFailed { details: details.clone() });
+            turn.metadata.status = Some(status::FAILED.to_string());
+            turn.metadata.output = Some(details.display_message());
+            actions.orchestrator_items.extend(parent.map(|parent| WorkItem::SubOrchFailed {
+                parent_instance: parent.instance.clone(),
+                parent_execution_id: parent.execution_id,
+                parent_id: parent.event_id,
+                details,
+            }));
+        }
+        Ending::ContinuedAsNew { input, version } => {
+            tape.append(None, EventKind::OrchestrationContinuedAsNew { input: input.clone() });
+            turn.metadata.status = Some(status::CONTINUED_AS_NEW.to_string());
+            turn.metadata.output = Some(input.clone());
+            actions.orchestrator_items.extend(next_execution(identity, parent, input, version, leftovers));
+        }
+    }
+    finish(turn, tape, actions)
+}
+
+/// Moves what a pass gathered into the turn.
+pub(super) fn finish(mut turn: Turn, tape: Tape<'_>, actions: Actions) -> Turn {
+    let Actions { mut worker_items, orchestrator_items, cancelled, dropped, scheduled: _ } = actions;
+    if !cancelled.is_empty() && !worker_items.is_empty() {
+        // What was scheduled and cancelled in the same turn never reaches the worker queue.
+        let ids: std::collections::BTreeSet<u64> =
+            cancelled.iter().map(|activity| activity.activity_id).collect();
+        worker_items.retain(|item| !columns_of(item).event_id.is_some_and(|id| ids.contains(&id)));
+    }
+    turn.events = tape.events;
+    turn.worker_items = worker_items;
+    turn.orchestrator_items = orchestrator_items;
+    turn.cancelled_activities = cancelled;
+    turn.dropped = dropped;
+    turn
+}
+
+enum Ending {
+    Completed(String),
+    Failed(ErrorDetails),
+    ContinuedAsNew { input: String, version: Option<String> },
+}
+
+fn outcome_of(stop: Stop, identity: &Identity) -> (Outcome, Ending) {
+    match stop {
+        Stop::Completed(output) => (Outcome::Completed { output: output.clone() }, Ending::Completed(output)),
+        Stop::Failed(details) => (Outcome::Failed { details: details.clone() }, Ending::Failed(details)),
+        Stop::ContinuedAsNew { input, version } => {
+            (Outcome::ContinuedAsNew, Ending::ContinuedAsNew { input, version })
+        }
+        Stop::Nondeterministic(diff) => {
+            let details = ErrorDetails::Configuration {
+                kind: ConfigErrorKind::Nondeterminism,
+                resource: identity.name.clone(),
+                message: Some(diff.clone()),
+            };
+            (Outcome::Nondeterministic { diff }, Ending::Failed(details))
+        }
+        Stop::Panicked(message) => {
+            let details = ErrorDetails::Application {
+                kind: AppErrorKind::Panicked,
+                message: message.clone(),
+                retryable: false,
+            };
+            (Outcome::Panicked { message }, Ending::Failed(details))
+        }
+    }
+}
+
+fn cancel_open_work(
+    ending: &Ending,
+    identity: &Identity,
+    open: OpenWork,
+    tape: &mut Tape<'_>,
+    actions: &mut Actions,
+) {
+    let (word, told) = match ending {
+        Ending::Completed(_) => ("completed", "parent completed"),
+        Ending::Failed(ErrorDetails::Application { kind: AppErrorKind::Cancelled { .. }, .. }) => {
+            ("failed", "parent canceled")
+        }
+        Ending::Failed(_) => ("failed", "parent failed"),
+        Ending::ContinuedAsNew { .. } => ("continued_as_new", "parent continued as new"),
+    };
+    let reason = format!("orchestration_terminal_{word}");
+    for id in open.activities {
+        tape.append(Some(id), EventKind::ActivityCancelRequested { reason: reason.clone() });
+        actions.cancelled.push(ScheduledActivityIdentifier {
+            instance: identity.instance.clone(),
+            execution_id: identity.execution_id,
+            activity_id: id,
+        });
+    }
+    for child in open.children {
+        let event =
+            EventKind::SubOrchestrationCancelRequested { reason: "orchestration_terminal".to_string() };
+        tape.append(Some(child.event_id), event);
+        actions
+            .orchestrator_items
+            .push(WorkItem::CancelInstance { instance: child.instance, reason: told.to_string() });
+    }
+}
+
+/// The start of the next execution, followed by what this one did not read, in its order.
+fn next_execution(
+    identity: &Identity,
+    parent: Option<&ParentLink>,
+    input: String,
+    version: Option<String>,
+    leftovers: Leftovers,
+) -> Vec<WorkItem> {
+    let instance = &identity.instance;
+    let mut queue_messages = leftovers.queue_messages.into_iter();
+    let carried = queue_messages
+        .by_ref()
+        .take(MAX_CARRY_FORWARD_EVENTS)
+        .map(|message| (message.name, message.data))
+        .collect();
+    let start = WorkItem::ContinueAsNew {
+        instance: instance.clone(),
+        orchestration: identity.name.clone(),
+        input,
+        version,
+        parent_instance: parent.map(|parent| parent.instance.clone()),
+        parent_id: parent.map(|parent| parent.event_id),
+        parent_execution_id: parent.map(|parent| parent.execution_id),
+        carry_forward_events: carried,
+        initial_custom_status: None,
+    };
+    let mut unread: Vec<(u64, WorkItem)> = queue_messages
+        .map(|message| {
+            let item =
+                WorkItem::QueueMessage { instance: instance.clone(), name: message.name, data: message.data };
+            (message.arrival, item)
+        })
+        .chain(leftovers.events.into_iter().map(|event| {
+            let item =
+                WorkItem::ExternalRaised { instance: instance.clone(), name: event.name, data: event.data };
+            (event.arrival, item)
+        }))
+        .collect();
+    unread.sort_by_key(|(arrival, _)| *arrival);
+    let unadmitted = leftovers.unadmitted.into_iter().filter(|message| match columns_of(message).kind {
+        ItemKind::Event | ItemKind::Cancel => true,
+        ItemKind::Start
+        | ItemKind::ContinueAsNew
+        | ItemKind::Activity
+        | ItemKind::Completion
+        | ItemKind::Timer => false,
+    });
+    std::iter::once(start).chain(unread.into_iter().map(|(_, item)| item)).chain(unadmitted).collect()
+}

@@ -1,0 +1,300 @@
+//! A live execution: the program's future and all that the engine knows about it.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::context::Identity;
+use super::mismatch::schedule_mismatch;
+use super::schedules::Schedules;
+use super::slot::Desk;
+use super::subscriptions::Subscriptions;
+use super::tape::Tape;
+use super::turn::DropReason;
+use super::{OrchestrationContext, OrchestrationHandler};
+use crate::model::limits::{MAX_HISTORY_EVENTS, MAX_IDLE_WAKES_PER_TURN};
+use crate::model::{
+    ErrorDetails, Event, EventKind, ParentLink, ScheduledActivityIdentifier, WorkItem, check_payload,
+};
+
+type Program = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+
+/// A live execution. Kept in memory between turns, it saves the next turn reading and replaying the history.
+pub struct Execution {
+    pub(super) identity: Arc<Identity>,
+    pub(super) parent: Option<ParentLink>,
+    pub(super) desk: Arc<Desk>,
+    program: Option<Program>,
+    wake: Arc<RootWake>,
+    pub(super) schedules: Schedules,
+    pub(super) events: Subscriptions,
+    pub(super) queues: Subscriptions,
+    /// Counts events and queue messages as they arrive.
+    pub(super) arrivals: u64,
+    pub(super) last_event_id: u64,
+    pub(super) last_timestamp_ms: u64,
+}
+
+/// Why an execution goes no further.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Completed(String),
+    Failed(ErrorDetails),
+    ContinuedAsNew { input: String, version: Option<String> },
+    Nondeterministic(String),
+    Panicked(String),
+}
+
+impl Stop {
+    /// The program broke a rule or a limit.
+    pub(super) fn violation(message: impl Into<String>) -> Self {
+        Self::Failed(ErrorDetails::orchestration_failed(message))
+    }
+}
+
+/// One pass over an execution: what it reads, and what it asks for.
+pub(super) struct Pass<'a> {
+    pub(super) tape: Tape<'a>,
+    pub(super) actions: Actions,
+}
+
+/// What a turn asks for besides its events.
+#[derive(Default)]
+pub(super) struct Actions {
+    pub(super) worker_items: Vec<WorkItem>,
+    pub(super) orchestrator_items: Vec<WorkItem>,
+    pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
+    pub(super) dropped: Vec<DropReason>,
+    pub(super) scheduled: usize,
+}
+
+#[derive(Default)]
+struct RootWake {
+    woken: AtomicBool,
+}
+
+impl Wake for RootWake {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, Ordering::Relaxed);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Execution {
+    /// The execution that `started` begins. The program does not run before [`Self::settle`].
+    pub(super) fn new(handler: Arc<dyn OrchestrationHandler>, started: &Event) -> Result<Self, String> {
+        let EventKind::OrchestrationStarted {
+            name,
+            version,
+            input,
+            parent_instance,
+            parent_id,
+            parent_execution_id,
+            carry_forward_events,
+            ..
+        } = &started.kind
+        else {
+            return Err(schedule_mismatch(started.event_id, Some(&started.kind), None));
+        };
+        let identity = Arc::new(Identity {
+            instance: started.instance_id.clone(),
+            execution_id: started.execution_id,
+            name: name.clone(),
+            version: version.clone(),
+        });
+        let desk = Arc::new(Desk::default());
+        let ctx = OrchestrationContext::new(desk.clone(), identity.clone());
+        let input = input.clone();
+        let program: Program = Box::pin(async move { handler.invoke(ctx, input).await });
+        let mut execution = Self {
+            identity,
+            parent: ParentLink::from_fields(parent_instance.as_deref(), *parent_execution_id, *parent_id),
+            desk,
+            program: Some(program),
+            wake: Arc::default(),
+            schedules: Schedules::default(),
+            events: Subscriptions::default(),
+            queues: Subscriptions::default(),
+            arrivals: 0,
+            last_event_id: started.event_id,
+            last_timestamp_ms: started.timestamp_ms,
+        };
+        for (queue, data) in carry_forward_events.iter().flatten() {
+            execution.arrivals += 1;
+            let delivery = execution.queues.arrive(queue, execution.arrivals, data.clone());
+            debug_assert!(delivery.is_none(), "nothing waits before the program runs");
+        }
+        Ok(execution)
+    }
+
+    /// The last event that the execution knows.
+    pub fn last_event_id(&self) -> u64 {
+        self.last_event_id
+    }
+
+    /// The number of the execution.
+    pub fn execution_id(&self) -> u64 {
+        self.identity.execution_id
+    }
+
+    /// The orchestration's name.
+    pub fn orchestration_name(&self) -> &str {
+        &self.identity.name
+    }
+
+    /// The version of its handler.
+    pub fn orchestration_version(&self) -> &str {
+        &self.identity.version
+    }
+
+    /// Replays the history that the tape holds, up to its end.
+    pub(super) fn replay(&mut self, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        self.desk.set_replaying(true);
+        self.settle(pass)?;
+        while let Some(event) = pass.tape.take() {
+            if !is_admitted(&event.kind) {
+                let diff = schedule_mismatch(event.event_id, Some(&event.kind), None);
+                return Err(Stop::Nondeterministic(diff));
+            }
+            self.last_timestamp_ms = self.last_timestamp_ms.max(event.timestamp_ms);
+            self.apply(event.source_event_id, &event.kind)?;
+            self.settle(pass)?;
+        }
+        self.desk.set_replaying(false);
+        Ok(())
+    }
+
+    /// Lets the program run until it waits, recording what it does.
+    pub(super) fn settle(&mut self, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        let mut idle_wakes = 0usize;
+        loop {
+            self.wake.woken.store(false, Ordering::Relaxed);
+            let polled = self.poll()?;
+            let commands = self.desk.take_commands();
+            let did_something = !commands.is_empty();
+            self.carry_out(commands, pass)?;
+            if let Poll::Ready(result) = polled {
+                return Err(self.returned(result, pass));
+            }
+            if !self.wake.woken.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            idle_wakes = if did_something { 0 } else { idle_wakes + 1 };
+            if idle_wakes > MAX_IDLE_WAKES_PER_TURN {
+                return Err(Stop::violation(format!(
+                    "the orchestration woke itself {MAX_IDLE_WAKES_PER_TURN} times without scheduling anything: \
+                     await what the context schedules instead of yielding in a loop"
+                )));
+            }
+        }
+    }
+
+    fn returned(&self, result: Result<String, String>, pass: &Pass<'_>) -> Stop {
+        if let Some(next) = pass.tape.peek() {
+            return Stop::Nondeterministic(format!(
+                "{}; the code has returned",
+                schedule_mismatch(next.event_id, Some(&next.kind), None)
+            ));
+        }
+        match result {
+            Ok(output) => match check_payload("orchestration output", &output) {
+                Ok(()) => Stop::Completed(output),
+                Err(cause) => Stop::violation(cause),
+            },
+            Err(message) => Stop::violation(message),
+        }
+    }
+
+    fn poll(&mut self) -> Result<Poll<Result<String, String>>, Stop> {
+        let program = self.program.as_mut().expect("the program is taken down only when the execution ends");
+        let waker = Waker::from(self.wake.clone());
+        let polled =
+            catch_unwind(AssertUnwindSafe(|| program.as_mut().poll(&mut Context::from_waker(&waker))));
+        polled.map_err(|payload| Stop::Panicked(panic_text(payload.as_ref())))
+    }
+
+    /// Takes the program down; what its destructors do has no effect.
+    pub(super) fn take_down(&mut self) {
+        self.desk.close();
+        if let Some(program) = self.program.take() {
+            // A destructor that panics must not take the dispatcher with it; there is nobody left to tell.
+            drop(catch_unwind(AssertUnwindSafe(move || drop(program))));
+        }
+    }
+
+    /// Refuses a history that has grown past its limit.
+    pub(super) fn check_history_length(&self, pass: &Pass<'_>) -> Result<(), Stop> {
+        let length = pass.tape.next_event_id().saturating_sub(1);
+        if usize::try_from(length).unwrap_or(usize::MAX) > MAX_HISTORY_EVENTS {
+            return Err(Stop::violation(format!(
+                "history length ({length} events) exceeds limit ({MAX_HISTORY_EVENTS} events): use continue_as_new"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        self.take_down();
+    }
+}
+
+impl std::fmt::Debug for Execution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Execution")
+            .field("identity", &self.identity)
+            .field("last_event_id", &self.last_event_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether an event came in from outside, rather than from the program.
+fn is_admitted(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::ActivityCompleted { .. }
+        | EventKind::ActivityFailed { .. }
+        | EventKind::TimerFired { .. }
+        | EventKind::ExternalEvent { .. }
+        | EventKind::QueueEventDelivered { .. }
+        | EventKind::SubOrchestrationCompleted { .. }
+        | EventKind::SubOrchestrationFailed { .. }
+        | EventKind::OrchestrationCancelRequested { .. } => true,
+        EventKind::OrchestrationStarted { .. }
+        | EventKind::OrchestrationCompleted { .. }
+        | EventKind::OrchestrationFailed { .. }
+        | EventKind::OrchestrationContinuedAsNew { .. }
+        | EventKind::ActivityScheduled { .. }
+        | EventKind::ActivityCancelRequested { .. }
+        | EventKind::TimerCreated { .. }
+        | EventKind::TimerCancelled { .. }
+        | EventKind::ExternalSubscribed { .. }
+        | EventKind::ExternalSubscribedCancelled { .. }
+        | EventKind::QueueSubscribed { .. }
+        | EventKind::QueueSubscriptionCancelled { .. }
+        | EventKind::OrchestrationChained { .. }
+        | EventKind::SubOrchestrationScheduled { .. }
+        | EventKind::VersionRequested { .. }
+        | EventKind::SubOrchestrationCancelRequested { .. }
+        | EventKind::CustomStatusUpdated { .. }
+        | EventKind::KeyValueSet { .. }
+        | EventKind::KeyValueCleared { .. }
+        | EventKind::KeyValuesCleared => false,
+    }
+}
+
+fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_string()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "the panic carried no text".to_string()
+    }
+}

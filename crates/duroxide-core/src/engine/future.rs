@@ -1,0 +1,136 @@
+//! The future that an orchestration awaits.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::slot::{Command, Desk, Resolution, Slot};
+
+type Finish<T> = Box<dyn FnOnce(Result<String, String>) -> T + Send>;
+
+/// Something that was scheduled and is recorded in the history.
+///
+/// Dropping it before its result was taken cancels what it scheduled.
+#[must_use = "a durable future that is dropped is cancelled; await it, or keep it"]
+pub struct DurableFuture<T> {
+    origin: Option<Origin>,
+    finish: Option<Finish<T>>,
+}
+
+enum Origin {
+    Scheduled {
+        slot: Arc<Slot>,
+        desk: Arc<Desk>,
+    },
+    /// The call itself was wrong: there is nothing to wait for.
+    Immediate(Result<String, String>),
+}
+
+impl<T> DurableFuture<T> {
+    pub(super) fn scheduled(
+        slot: Arc<Slot>,
+        desk: Arc<Desk>,
+        finish: impl FnOnce(Result<String, String>) -> T + Send + 'static,
+    ) -> Self {
+        Self { origin: Some(Origin::Scheduled { slot, desk }), finish: Some(Box::new(finish)) }
+    }
+
+    pub(super) fn immediate(
+        value: Result<String, String>,
+        finish: impl FnOnce(Result<String, String>) -> T + Send + 'static,
+    ) -> Self {
+        Self { origin: Some(Origin::Immediate(value)), finish: Some(Box::new(finish)) }
+    }
+
+    /// The same future with its output changed by `f`.
+    pub fn map<U>(mut self, f: impl FnOnce(T) -> U + Send + 'static) -> DurableFuture<U>
+    where
+        T: 'static,
+    {
+        let origin = self.origin.take();
+        let finish = self.finish.take();
+        DurableFuture {
+            origin,
+            finish: finish.map(|finish| Box::new(move |value| f(finish(value))) as Finish<U>),
+        }
+    }
+
+    /// Lets only workers that accept `tag` run the activity. Must directly follow `schedule_activity`.
+    ///
+    /// # Panics
+    /// On anything but an activity, and after something was awaited in between.
+    pub fn with_tag(self, tag: impl Into<String>) -> Self {
+        let outcome = match &self.origin {
+            Some(Origin::Scheduled { slot, .. }) => slot.set_tag(tag.into()),
+            Some(Origin::Immediate(_)) | None => Ok(()),
+        };
+        if let Err(cause) = outcome {
+            panic!("{cause}");
+        }
+        self
+    }
+
+    /// The future itself, for programs in the older form.
+    pub fn into_activity(self) -> Self {
+        self
+    }
+
+    /// The future itself, for programs in the older form.
+    pub fn into_timer(self) -> Self {
+        self
+    }
+
+    /// The future itself, for programs in the older form.
+    pub fn into_event(self) -> Self {
+        self
+    }
+
+    /// The future itself, for programs in the older form.
+    pub fn into_sub_orchestration(self) -> Self {
+        self
+    }
+}
+
+impl<T> Future for DurableFuture<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let value = match self.origin.take() {
+            Some(Origin::Immediate(value)) => value,
+            Some(Origin::Scheduled { slot, desk }) => match slot.take_or_wait(cx.waker()) {
+                Some(Resolution { value, .. }) => value,
+                None => {
+                    self.origin = Some(Origin::Scheduled { slot, desk });
+                    return Poll::Pending;
+                }
+            },
+            None => panic!("a durable future was polled after it had completed"),
+        };
+        let finish = self.finish.take().expect("the origin and the finish are taken together");
+        Poll::Ready(finish(value))
+    }
+}
+
+// What is inside is never pinned: the slot is shared and the closure is boxed.
+impl<T> Unpin for DurableFuture<T> {}
+
+impl<T> Drop for DurableFuture<T> {
+    fn drop(&mut self) {
+        if let Some(Origin::Scheduled { slot, desk }) = self.origin.take()
+            && !slot.is_taken()
+        {
+            desk.push(Command::Drop { slot });
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for DurableFuture<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let event_id = match &self.origin {
+            Some(Origin::Scheduled { slot, .. }) => Some(slot.event_id()),
+            Some(Origin::Immediate(_)) | None => None,
+        };
+        f.debug_struct("DurableFuture").field("event_id", &event_id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,12 @@
+//! What the engine runs.
+
+use async_trait::async_trait;
+
+use super::OrchestrationContext;
+
+/// An orchestration's code. Closures are registered as handlers; implement it to keep state of your own.
+#[async_trait]
+pub trait OrchestrationHandler: Send + Sync {
+    /// Runs the orchestration. Called again, with the same input, for every replay.
+    async fn invoke(&self, ctx: OrchestrationContext, input: String) -> Result<String, String>;
+}

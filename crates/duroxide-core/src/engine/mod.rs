@@ -1,0 +1,33 @@
+//! The replay engine: runs an orchestration's code against its history, one turn at a time.
+//!
+//! Reading order: [`run_turn`] in `run`, the live [`Execution`] and how it settles in `execution`, what the
+//! program did in `commands`, what came in from outside in `admission`, and how it all ends in `ending`.
+//!
+//! **Invariant**: a history is `OrchestrationStarted`, what the program did at once, and then again and again
+//! one admitted event followed by what the program did about it. Nothing depends on how messages were batched.
+//! **Invariant**: the same code runs at replay and live; only the tape (`tape`) tells them apart.
+
+mod admission;
+mod combinators;
+mod commands;
+mod context;
+mod ending;
+mod execution;
+mod future;
+mod handler;
+mod mismatch;
+mod run;
+mod schedules;
+mod slot;
+mod subscriptions;
+mod tape;
+mod turn;
+
+pub use combinators::{Either2, Either3};
+pub use context::{ContinuedAsNew, OrchestrationContext};
+pub use execution::Execution;
+pub use future::DurableFuture;
+pub use handler::OrchestrationHandler;
+pub use run::{StoredExecution, TurnResult, cancel_without_handler, end_without_handler, run_turn};
+pub use slot::{SYSCALL_PREFIX, TraceLine};
+pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};

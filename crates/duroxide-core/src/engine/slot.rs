@@ -1,0 +1,226 @@
+//! What a durable future and the engine share: the commands of the program, and one slot per future.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// What the program did since the engine last looked, in the order in which it did it.
+pub(super) enum Command {
+    /// Scheduled something.
+    Schedule { slot: Arc<Slot>, what: Schedule },
+    /// Dropped a durable future before it took its result.
+    Drop { slot: Arc<Slot> },
+    /// Started an instance that it does not wait for.
+    Detach { name: String, version: Option<String>, instance: String, input: String },
+    /// Asked for the next execution.
+    ContinueAsNew { input: String, version: Option<String> },
+    /// Broke a rule that only the engine can report.
+    Violate { message: String },
+}
+
+/// Something that a program can schedule and wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Schedule {
+    Activity { name: String, input: String, session_id: Option<String> },
+    Syscall(Syscall),
+    Timer { delay_ms: u64 },
+    Wait { name: String },
+    Dequeue { queue: String },
+    Child { name: String, version: Option<String>, instance: Option<String>, input: String },
+}
+
+/// A value that the engine itself provides and records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syscall {
+    NewGuid,
+    UtcNow,
+}
+
+/// What every recorded syscall's name begins with; no activity may be registered under it.
+pub const SYSCALL_PREFIX: &str = "__duroxide_syscall:";
+
+impl Syscall {
+    /// The name under which it stands in the history.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::NewGuid => "__duroxide_syscall:new_guid",
+            Self::UtcNow => "__duroxide_syscall:utc_now_ms",
+        }
+    }
+}
+
+/// One message of the program for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceLine {
+    /// `info`, `warn`, `error`, `debug`, or whatever the program said.
+    pub level: String,
+    /// The text.
+    pub message: String,
+}
+
+/// The program's side of an execution.
+#[derive(Default)]
+pub(super) struct Desk {
+    state: Mutex<DeskState>,
+}
+
+#[derive(Default)]
+struct DeskState {
+    commands: Vec<Command>,
+    traces: Vec<TraceLine>,
+    replaying: bool,
+    closed: bool,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, DeskState> {
+        // No code of the program runs under this lock, so a poisoned one is still consistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn push(&self, command: Command) {
+        let mut state = self.lock();
+        if !state.closed {
+            state.commands.push(command);
+        }
+    }
+
+    pub(super) fn take_commands(&self) -> Vec<Command> {
+        std::mem::take(&mut self.lock().commands)
+    }
+
+    /// From now on what the program does has no effect: its future is being taken down.
+    pub(super) fn close(&self) {
+        let commands = {
+            let mut state = self.lock();
+            state.closed = true;
+            std::mem::take(&mut state.commands)
+        };
+        drop(commands);
+    }
+
+    pub(super) fn is_replaying(&self) -> bool {
+        self.lock().replaying
+    }
+
+    pub(super) fn set_replaying(&self, replaying: bool) {
+        self.lock().replaying = replaying;
+    }
+
+    pub(super) fn trace(&self, level: String, message: String) {
+        let mut state = self.lock();
+        if !state.replaying && !state.closed {
+            state.traces.push(TraceLine { level, message });
+        }
+    }
+
+    pub(super) fn take_traces(&self) -> Vec<TraceLine> {
+        std::mem::take(&mut self.lock().traces)
+    }
+}
+
+/// Where the engine puts the result that a durable future takes.
+pub(super) struct Slot {
+    state: Mutex<SlotState>,
+}
+
+struct SlotState {
+    /// 0 until the engine has recorded the schedule.
+    event_id: u64,
+    /// The event's or queue's name, or the child's instance, once recorded.
+    subject: String,
+    tag: Option<String>,
+    taggable: bool,
+    result: SlotResult,
+}
+
+enum SlotResult {
+    Waiting(Option<Waker>),
+    Ready(Resolution),
+    Taken,
+}
+
+/// The result of a schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Resolution {
+    /// `Err` only for activities and children.
+    pub(super) value: Result<String, String>,
+    /// The place of an event in the order of arrival, so that it can be given back; else 0.
+    pub(super) arrival: u64,
+}
+
+impl Slot {
+    pub(super) fn new(taggable: bool) -> Arc<Self> {
+        let result = SlotResult::Waiting(None);
+        Arc::new(Self {
+            state: Mutex::new(SlotState { event_id: 0, subject: String::new(), tag: None, taggable, result }),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn record(&self, event_id: u64, subject: String) {
+        let mut state = self.lock();
+        state.event_id = event_id;
+        state.subject = subject;
+    }
+
+    pub(super) fn subject(&self) -> String {
+        self.lock().subject.clone()
+    }
+
+    pub(super) fn event_id(&self) -> u64 {
+        self.lock().event_id
+    }
+
+    pub(super) fn tag(&self) -> Option<String> {
+        self.lock().tag.clone()
+    }
+
+    /// Sets the tag, or says why it cannot be set.
+    pub(super) fn set_tag(&self, tag: String) -> Result<(), &'static str> {
+        let mut state = self.lock();
+        if !state.taggable {
+            return Err("with_tag is for activities only");
+        }
+        if state.event_id != 0 {
+            return Err("with_tag must follow schedule_activity directly, before anything is awaited");
+        }
+        state.tag = Some(tag);
+        Ok(())
+    }
+
+    pub(super) fn resolve(&self, resolution: Resolution) {
+        let before = std::mem::replace(&mut self.lock().result, SlotResult::Ready(resolution));
+        if let SlotResult::Waiting(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+
+    /// The result, or `None` after noting whom to wake.
+    pub(super) fn take_or_wait(&self, waker: &Waker) -> Option<Resolution> {
+        let mut state = self.lock();
+        match std::mem::replace(&mut state.result, SlotResult::Taken) {
+            SlotResult::Ready(resolution) => Some(resolution),
+            SlotResult::Waiting(_) => {
+                state.result = SlotResult::Waiting(Some(waker.clone()));
+                None
+            }
+            SlotResult::Taken => None,
+        }
+    }
+
+    /// Takes the result back from a future that was dropped without looking at it.
+    pub(super) fn take_back(&self) -> Option<Resolution> {
+        let mut state = self.lock();
+        match std::mem::replace(&mut state.result, SlotResult::Taken) {
+            SlotResult::Ready(resolution) => Some(resolution),
+            SlotResult::Waiting(_) | SlotResult::Taken => None,
+        }
+    }
+
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self.lock().result, SlotResult::Taken)
+    }
+}

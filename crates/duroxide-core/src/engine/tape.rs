@@ -1,0 +1,117 @@
+//! Where the events of an execution come from or go to.
+//!
+//! The same code runs at replay and live; only the tape differs. That is why both give the same events.
+
+use super::mismatch::schedule_mismatch;
+use crate::model::{Event, EventKind};
+
+/// The history being replayed, then the events of this turn.
+pub(super) struct Tape<'a> {
+    history: &'a [Event],
+    /// How much of the history has been replayed.
+    played: usize,
+    instance: String,
+    execution_id: u64,
+    build_version: String,
+    /// The time of the turn; never below the last event's.
+    pub(super) now_ms: u64,
+    /// Random bits of the turn.
+    pub(super) entropy: u128,
+    /// The id of the next event.
+    next_event_id: u64,
+    pub(super) events: Vec<Event>,
+}
+
+impl<'a> Tape<'a> {
+    pub(super) fn new(
+        history: &'a [Event],
+        instance: &str,
+        execution_id: u64,
+        now_ms: u64,
+        entropy: u128,
+        next_event_id: u64,
+    ) -> Self {
+        Self {
+            history,
+            played: 0,
+            instance: instance.to_string(),
+            execution_id,
+            build_version: crate::model::current_build_version().to_string(),
+            now_ms,
+            entropy,
+            next_event_id,
+            events: Vec::new(),
+        }
+    }
+
+    /// The event that the history has next; `None` once it is played to its end.
+    pub(super) fn peek(&self) -> Option<&'a Event> {
+        self.history.get(self.played)
+    }
+
+    /// Takes the event that the history has next.
+    pub(super) fn take(&mut self) -> Option<&'a Event> {
+        let event = self.peek()?;
+        self.played += 1;
+        self.next_event_id = event.event_id + 1;
+        Some(event)
+    }
+
+    pub(super) fn is_replaying(&self) -> bool {
+        self.played < self.history.len()
+    }
+
+    pub(super) fn next_event_id(&self) -> u64 {
+        self.next_event_id
+    }
+
+    /// Appends an event of this turn.
+    pub(super) fn append(&mut self, source_event_id: Option<u64>, kind: EventKind) -> u64 {
+        let event_id = self.next_event_id;
+        self.next_event_id += 1;
+        self.events.push(Event {
+            event_id,
+            source_event_id,
+            instance_id: self.instance.clone(),
+            execution_id: self.execution_id,
+            timestamp_ms: self.now_ms,
+            duroxide_version: self.build_version.clone(),
+            kind,
+        });
+        event_id
+    }
+
+    /// Records what the program did: at replay it must be what the history has next.
+    ///
+    /// Gives the event as it is recorded, with its id; the error is the diff.
+    pub(super) fn record(
+        &mut self,
+        source_event_id: Option<u64>,
+        kind: EventKind,
+    ) -> Result<Recorded, String> {
+        let Some(recorded) = self.take() else {
+            return Ok(Recorded { event_id: self.append(source_event_id, kind), is_new: true });
+        };
+        let agrees = recorded.source_event_id == source_event_id && is_same_schedule(&recorded.kind, &kind);
+        if agrees {
+            Ok(Recorded { event_id: recorded.event_id, is_new: false })
+        } else {
+            Err(schedule_mismatch(recorded.event_id, Some(&recorded.kind), Some(&kind)))
+        }
+    }
+}
+
+/// An event in the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Recorded {
+    pub(super) event_id: u64,
+    /// Whether this turn recorded it, so that it has to be acted on.
+    pub(super) is_new: bool,
+}
+
+fn is_same_schedule(recorded: &EventKind, current: &EventKind) -> bool {
+    // A timer's due time is computed from the time of the turn that created it, which a replay is not.
+    let both_timers =
+        matches!((recorded, current), (EventKind::TimerCreated { .. }, EventKind::TimerCreated { .. }));
+    both_timers || recorded == current
+}
