@@ -4,6 +4,7 @@ mod admin;
 pub mod error;
 mod fetch;
 pub mod management;
+pub mod memory;
 mod provider;
 mod tag;
 

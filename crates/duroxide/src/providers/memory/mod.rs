@@ -1,0 +1,102 @@
+//! A store in memory: the executable model of the contract, and a store for unit tests.
+//!
+//! Nothing survives the process. Every rule of the contract is here in its plainest form: the answers of the
+//! other stores are compared with the answers of this one. With [`MemoryProvider::with_clock_and_seed`] all
+//! it does is a function of the calls, so that a run can be repeated.
+//!
+//! | file | its job |
+//! |---|---|
+//! | `rows` | what is stored |
+//! | `ready` | the index that a fetch looks at |
+//! | `state` | all rows, lock checks |
+//! | `messages`, `turns`, `ack`, `work` | one queue operation each |
+//! | `read`, `deletion`, `admin` | everything without a lock |
+//! | `waiting` | who is woken when |
+
+mod ack;
+mod admin;
+mod corrupt;
+mod deletion;
+mod messages;
+mod provider;
+mod read;
+mod ready;
+mod rows;
+mod snapshot;
+mod state;
+mod turns;
+mod waiting;
+mod work;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use rows::{SetAside, Stored};
+pub use snapshot::{
+    ExecutionSnapshot, InstanceSnapshot, MessageSnapshot, SessionSnapshot, Snapshot, WorkSnapshot,
+};
+pub use state::Counters;
+
+use crate::clock::{Clock, SystemClock};
+use rows::{Ms, to_ms};
+use state::State;
+use waiting::Waiters;
+
+/// A store in memory.
+pub struct MemoryProvider {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    waiters: Waiters,
+}
+
+impl Default for MemoryProvider {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for MemoryProvider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryProvider").finish_non_exhaustive()
+    }
+}
+
+impl MemoryProvider {
+    /// An empty store on the system's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(SystemClock::default()))
+    }
+
+    /// An empty store on a given clock.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        let (seed, _) = uuid::Uuid::new_v4().as_u64_pair();
+        Self::with_clock_and_seed(clock, seed)
+    }
+
+    /// An empty store whose tokens and incarnations follow from `seed` and the calls made.
+    pub fn with_clock_and_seed(clock: Arc<dyn Clock>, seed: u64) -> Self {
+        Self { clock, state: Mutex::new(State::new(seed)), waiters: Waiters::default() }
+    }
+
+    /// The whole state at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        self.with_state(|state, _| state.snapshot())
+    }
+
+    /// How many messages ended otherwise than by being admitted.
+    pub fn counters(&self) -> Counters {
+        self.with_state(|state, _| state.counters)
+    }
+
+    /// One transaction: the state and the time, then the wake-ups.
+    fn with_state<T>(&self, transaction: impl FnOnce(&mut State, Ms) -> T) -> T {
+        let (answer, wakes) = {
+            // Transactions check before they change, so that a panic leaves nothing half done.
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = to_ms(self.clock.now_ms());
+            let answer = transaction(&mut state, now);
+            (answer, std::mem::take(&mut state.wakes))
+        };
+        self.waiters.wake(wakes);
+        answer
+    }
+}

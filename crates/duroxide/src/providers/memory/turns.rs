@@ -1,0 +1,230 @@
+//! Turns: locking ready instances, giving them back, renewing their locks.
+
+use std::time::Duration;
+
+use duroxide_core::{
+    DispatcherCapabilityFilter, Event, ItemKind, WhenUndecodable, WorkItem, limits, pack_version,
+};
+
+use super::ready::Pick;
+use super::rows::{ExecutionRow, InstanceRow, MessageKey, Ms, TurnLock, to_ms};
+use super::state::State;
+use crate::clock::millis;
+use crate::providers::{
+    FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, Suspects, TurnFacts, TurnRequest,
+};
+
+/// What a fetch found.
+#[derive(Debug)]
+pub(super) enum Fetched<T> {
+    /// At least one item.
+    Items(Vec<T>),
+    /// None before this time, or before something changes.
+    NotBefore(Option<Ms>),
+}
+
+/// From when on an instance with this packed pinned version may be taken.
+fn open_from(filter: Option<&DispatcherCapabilityFilter>, pinned: Option<i64>) -> Option<Ms> {
+    let Some(filter) = filter else { return Some(Ms::MIN) };
+    let matches = filter.supported_duroxide_versions.iter().any(|range| {
+        pinned.is_none_or(|pinned| pack_version(&range.min) <= pinned && pinned <= pack_version(&range.max))
+    });
+    matches.then_some(Ms::MIN)
+}
+
+/// What the messages of a fetch are, once the undecodable ones are dealt with.
+struct Admitted {
+    keys: Vec<MessageKey>,
+    items: Vec<WorkItem>,
+    error: Option<String>,
+}
+
+impl State {
+    pub(super) fn fetch_turns(&mut self, now: Ms, request: &TurnRequest) -> Fetched<FetchedTurn> {
+        let mut turns = Vec::new();
+        let mut suspects = request.suspects;
+        while turns.len() < request.max_items.max(1) {
+            let admit_suspects = match suspects {
+                Suspects::AdmitOne => true,
+                Suspects::Refuse => false,
+            };
+            let pick = self
+                .ready_turns
+                .oldest(now, admit_suspects, |pinned| open_from(request.filter.as_ref(), *pinned));
+            let (seq, suspect) = match pick {
+                Pick::Ready { seq, suspect } => (seq, suspect),
+                Pick::NotBefore(next) if turns.is_empty() => return Fetched::NotBefore(next),
+                Pick::NotBefore(_) => break,
+            };
+            let Some(instance) = self.created.get(&seq).cloned() else { break };
+            if let Some(turn) = self.take_turn(now, &instance, request) {
+                turns.push(turn);
+                if suspect {
+                    suspects = Suspects::Refuse;
+                }
+            }
+        }
+        Fetched::Items(turns)
+    }
+
+    /// Locks an instance that is ready. `None` when all its visible messages had to be set aside.
+    fn take_turn(&mut self, now: Ms, instance: &str, request: &TurnRequest) -> Option<FetchedTurn> {
+        let admitted = self.admit_messages(now, instance);
+        if admitted.keys.is_empty() {
+            self.reindex_turn(instance);
+            return None;
+        }
+        let seq = self.instances.get(instance)?.seq;
+        let token = self.new_token(seq);
+        let row = self.instances.get_mut(instance)?;
+        let mut attempts = 0;
+        for key in &admitted.keys {
+            if let Some(message) = row.message_mut(*key) {
+                message.attempts = message.attempts.saturating_add(1);
+                attempts = attempts.max(message.attempts);
+            }
+        }
+        let suspect = row.suspicion.is_suspect();
+        row.suspicion = row.suspicion.when_locked();
+        let until = now.saturating_add(to_ms(millis(request.lock_timeout)));
+        row.lock = Some(TurnLock { token: token.clone(), until, messages: admitted.keys });
+        let loaded = match admitted.error {
+            Some(error) => Loaded { events: Vec::new(), part: HistoryPart::Whole, error: Some(error) },
+            None => load_history(row, request.held.held(instance)),
+        };
+        let turn = FetchedTurn {
+            item: OrchestrationItem {
+                instance: instance.to_string(),
+                orchestration_name: row.name.clone(),
+                execution_id: row.current_execution_id,
+                version: row.version.clone(),
+                history: loaded.events,
+                messages: admitted.items,
+                history_error: loaded.error,
+                kv_snapshot: row.kv.iter().map(|(key, entry)| (key.clone(), entry.clone())).collect(),
+            },
+            lock_token: token,
+            attempts,
+            facts: Some(TurnFacts {
+                now_ms: u64::try_from(now).unwrap_or(0),
+                suspect,
+                incarnation: row.incarnation,
+                last_event_id: row.current_execution().map_or(0, ExecutionRow::last_event_id),
+                parent: row.parent(),
+                history: loaded.part,
+            }),
+        };
+        self.reindex_turn(instance);
+        Some(turn)
+    }
+
+    /// The visible messages of an instance; those it can do without and that do not decode are set aside.
+    fn admit_messages(&mut self, now: Ms, instance: &str) -> Admitted {
+        let mut admitted = Admitted { keys: Vec::new(), items: Vec::new(), error: None };
+        let mut aside: Vec<(MessageKey, ItemKind, String)> = Vec::new();
+        let Some(row) = self.instances.get_mut(instance) else { return admitted };
+        let last_visible = MessageKey { visible_at: now, position: u64::MAX };
+        for (key, message) in row.inbox().range(..=last_visible) {
+            if admitted.keys.len() == limits::MAX_MESSAGES_PER_FETCH {
+                break;
+            }
+            match message.item.value() {
+                Ok(item) => {
+                    admitted.keys.push(*key);
+                    admitted.items.push(item.clone());
+                }
+                Err(cause) => match message.kind.when_undecodable() {
+                    WhenUndecodable::SetAside => aside.push((*key, message.kind, cause.to_string())),
+                    WhenUndecodable::Poison => {
+                        admitted.keys.push(*key);
+                        let position = admitted.keys.len();
+                        admitted
+                            .error
+                            .get_or_insert_with(|| format!("message at position {position}: {cause}"));
+                    }
+                },
+            }
+        }
+        for (key, _, _) in &aside {
+            row.take_message(*key);
+        }
+        for (_, kind, cause) in aside {
+            self.keep_aside(instance, kind, &cause);
+        }
+        admitted
+    }
+
+    pub(super) fn abandon_turn(
+        &mut self,
+        now: Ms,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        let instance = self.holder_of_turn(now, "abandon_orchestration_item", token)?;
+        let Some(row) = self.instances.get_mut(&instance) else { return Ok(()) };
+        let messages = row.lock.take().map(|lock| lock.messages).unwrap_or_default();
+        if ignore_attempt {
+            for key in &messages {
+                if let Some(message) = row.message_mut(*key) {
+                    message.attempts = message.attempts.saturating_sub(1);
+                }
+            }
+        }
+        row.suspicion = row.suspicion.when_abandoned(ignore_attempt);
+        // A cancel that arrived while the instance was locked ends the backoff before it begins.
+        let newly_cancelled = row
+            .inbox()
+            .iter()
+            .any(|(key, message)| message.kind == ItemKind::Cancel && messages.binary_search(key).is_err());
+        row.not_before = match delay {
+            Some(delay) if !newly_cancelled => now.saturating_add(to_ms(millis(delay))),
+            Some(_) | None => 0,
+        };
+        self.reindex_turn(&instance);
+        Ok(())
+    }
+
+    pub(super) fn renew_turn(
+        &mut self,
+        now: Ms,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        let instance = self.holder_of_turn(now, "renew_orchestration_item_lock", token)?;
+        if let Some(lock) = self.instances.get_mut(&instance).and_then(|row| row.lock.as_mut()) {
+            lock.until = now.saturating_add(to_ms(millis(extend_for)));
+        }
+        self.reindex_turn(&instance);
+        Ok(())
+    }
+}
+
+struct Loaded {
+    events: Vec<Event>,
+    part: HistoryPart,
+    error: Option<String>,
+}
+
+/// The history of the current execution, or nothing if the node holds exactly that.
+fn load_history(row: &InstanceRow, held: Option<HeldHistory>) -> Loaded {
+    let stored = HeldHistory {
+        incarnation: row.incarnation,
+        execution_id: row.current_execution_id,
+        last_event_id: row.current_execution().map_or(0, ExecutionRow::last_event_id),
+    };
+    if held == Some(stored) {
+        return Loaded { events: Vec::new(), part: HistoryPart::Held, error: None };
+    }
+    let mut events = Vec::new();
+    for (event_id, event) in row.current_execution().iter().flat_map(|execution| &execution.events) {
+        match event.value() {
+            Ok(event) => events.push(event.clone()),
+            Err(cause) => {
+                let error = Some(format!("event at position {event_id}: {cause}"));
+                return Loaded { events: Vec::new(), part: HistoryPart::Whole, error };
+            }
+        }
+    }
+    Loaded { events, part: HistoryPart::Whole, error: None }
+}

@@ -1,0 +1,269 @@
+//! Work items: activities to run, and the sessions that some of them belong to.
+
+use std::time::Duration;
+
+use duroxide_core::{AppErrorKind, ErrorDetails, ItemKind, WorkItem, columns_of};
+
+use super::messages::check_message;
+use super::ready::Pick;
+use super::rows::{Ms, SessionRow, Stored, Suspicion, WorkKey, WorkLock, WorkRoute, WorkRow, to_ms};
+use super::state::{State, check_instance, invalid};
+use super::turns::Fetched;
+use crate::clock::millis;
+use crate::providers::{FetchedWork, ProviderError, SessionFetchConfig, Suspects, WorkRequest};
+
+/// Checks that an item belongs into the worker queue.
+pub(super) fn check_work(operation: &str, item: &WorkItem) -> Result<(), ProviderError> {
+    check_instance(operation, item)?;
+    match columns_of(item).kind {
+        ItemKind::Activity => Ok(()),
+        ItemKind::Start
+        | ItemKind::ContinueAsNew
+        | ItemKind::Completion
+        | ItemKind::Timer
+        | ItemKind::Event
+        | ItemKind::Cancel => Err(invalid(operation, "only an activity belongs into the worker queue")),
+    }
+}
+
+fn check_completion(operation: &str, item: &WorkItem) -> Result<(), ProviderError> {
+    check_message(operation, item)?;
+    match columns_of(item).kind {
+        ItemKind::Completion => Ok(()),
+        ItemKind::Start
+        | ItemKind::ContinueAsNew
+        | ItemKind::Activity
+        | ItemKind::Timer
+        | ItemKind::Event
+        | ItemKind::Cancel => Err(invalid(operation, "the item is not a completion")),
+    }
+}
+
+impl State {
+    pub(super) fn enqueue_for_worker(&mut self, now: Ms, item: WorkItem) -> Result<(), ProviderError> {
+        check_work("enqueue_for_worker", &item)?;
+        self.put_work(now, item);
+        Ok(())
+    }
+
+    /// Queues a checked activity; one that is queued already stays as it is.
+    pub(super) fn put_work(&mut self, now: Ms, item: WorkItem) {
+        let columns = columns_of(&item);
+        let key = WorkKey {
+            instance: columns.instance.to_string(),
+            execution_id: columns.execution_id.unwrap_or(0),
+            event_id: columns.event_id.unwrap_or(0),
+        };
+        if self.work_by_key.contains_key(&key) {
+            return;
+        }
+        let seq = self.next_number();
+        let route = WorkRoute {
+            session_id: columns.session_id.map(str::to_string),
+            tag: columns.tag.map(str::to_string),
+        };
+        if let Some(session) = &route.session_id {
+            *self.queued_by_session.entry(session.clone()).or_default() += 1;
+        }
+        let row = WorkRow {
+            key: key.clone(),
+            name: columns.name.unwrap_or_default().to_string(),
+            route,
+            attempts: 0,
+            visible_at: now,
+            suspicion: Suspicion::Clean,
+            lock: None,
+            item: Stored::Value(item),
+            indexed: None,
+        };
+        self.work_by_key.insert(key, seq);
+        self.work.insert(seq, row);
+        self.reindex_work(seq);
+    }
+
+    pub(super) fn fetch_work(&mut self, now: Ms, request: &WorkRequest) -> Fetched<FetchedWork> {
+        let mut items = Vec::new();
+        let mut suspects = request.suspects;
+        while items.len() < request.max_items.max(1) {
+            let admit_suspects = match suspects {
+                Suspects::AdmitOne => true,
+                Suspects::Refuse => false,
+            };
+            let pick =
+                self.ready_work.oldest(now, admit_suspects, |route| self.open_from(now, request, route));
+            let (seq, suspect) = match pick {
+                Pick::Ready { seq, suspect } => (seq, suspect),
+                Pick::NotBefore(next) if items.is_empty() => return Fetched::NotBefore(next),
+                Pick::NotBefore(_) => break,
+            };
+            if let Some(item) = self.take_work(now, seq, request) {
+                items.push(item);
+                if suspect {
+                    suspects = Suspects::Refuse;
+                }
+            }
+        }
+        Fetched::Items(items)
+    }
+
+    /// From when on a worker may take items of this route.
+    fn open_from(&self, now: Ms, request: &WorkRequest, route: &WorkRoute) -> Option<Ms> {
+        if !request.tags.matches(route.tag.as_deref()) {
+            return None;
+        }
+        let Some(session_id) = &route.session_id else { return Some(Ms::MIN) };
+        let config = request.session.as_ref()?;
+        let claim = self.sessions.get(session_id).filter(|session| now < session.locked_until);
+        Some(match claim {
+            Some(session) if session.owner != config.owner_id => session.locked_until,
+            Some(_) | None => Ms::MIN,
+        })
+    }
+
+    /// Locks a work item that is ready. `None` when it had to be set aside.
+    fn take_work(&mut self, now: Ms, seq: u64, request: &WorkRequest) -> Option<FetchedWork> {
+        let item = match self.work.get(&seq)?.item.value() {
+            Ok(item) => item.clone(),
+            Err(cause) => {
+                let cause = cause.to_string();
+                self.fail_undecodable(now, seq, &cause);
+                return None;
+            }
+        };
+        let token = self.new_token(seq);
+        let row = self.work.get_mut(&seq)?;
+        let suspect = row.suspicion.is_suspect();
+        row.suspicion = row.suspicion.when_locked();
+        row.attempts = row.attempts.saturating_add(1);
+        let attempts = row.attempts;
+        let until = now.saturating_add(to_ms(millis(request.lock_timeout)));
+        row.lock = Some(WorkLock { token: token.clone(), until });
+        if let (Some(session_id), Some(config)) = (row.route.session_id.clone(), &request.session) {
+            self.claim_session(now, session_id, config);
+        }
+        self.reindex_work(seq);
+        Some(FetchedWork { item, lock_token: token, attempts, suspect })
+    }
+
+    fn claim_session(&mut self, now: Ms, session_id: String, config: &SessionFetchConfig) {
+        let locked_until = now.saturating_add(to_ms(millis(config.lock_timeout)));
+        let claim = SessionRow { owner: config.owner_id.clone(), locked_until, last_activity_at: now };
+        let session = self.sessions.entry(session_id).or_insert_with(|| claim.clone());
+        if session.locked_until <= now {
+            *session = claim;
+        }
+    }
+
+    /// Sets an undecodable work item aside and fails its activity, so that nobody waits for it in vain.
+    fn fail_undecodable(&mut self, now: Ms, seq: u64, cause: &str) {
+        let Some(row) = self.remove_work(seq) else { return };
+        self.keep_aside(&row.key.instance, ItemKind::Activity, cause);
+        let message = format!("the stored work item of activity '{}' cannot be decoded: {cause}", row.name);
+        let failed = WorkItem::ActivityFailed {
+            instance: row.key.instance,
+            execution_id: row.key.execution_id,
+            id: row.key.event_id,
+            details: ErrorDetails::Application {
+                kind: AppErrorKind::ActivityFailed,
+                message,
+                retryable: false,
+            },
+        };
+        self.deliver(now, failed, None);
+    }
+
+    pub(super) fn ack_work(
+        &mut self,
+        now: Ms,
+        token: &str,
+        completion: Option<WorkItem>,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "ack_work_item";
+        let seq = self.holder_of_work(now, OPERATION, token)?;
+        if let Some(completion) = &completion {
+            check_completion(OPERATION, completion)?;
+        }
+        if let Some(row) = self.remove_work(seq) {
+            self.note_activity(now, row.route.session_id.as_deref());
+        }
+        if let Some(completion) = completion {
+            self.deliver(now, completion, None);
+        }
+        Ok(())
+    }
+
+    pub(super) fn abandon_work(
+        &mut self,
+        now: Ms,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        let seq = self.holder_of_work(now, "abandon_work_item", token)?;
+        let Some(row) = self.work.get_mut(&seq) else { return Ok(()) };
+        row.lock = None;
+        row.suspicion = row.suspicion.when_abandoned(ignore_attempt);
+        if ignore_attempt {
+            row.attempts = row.attempts.saturating_sub(1);
+        }
+        if let Some(delay) = delay {
+            row.visible_at = now.saturating_add(to_ms(millis(delay)));
+        }
+        self.reindex_work(seq);
+        Ok(())
+    }
+
+    pub(super) fn renew_work(
+        &mut self,
+        now: Ms,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        let seq = self.holder_of_work(now, "renew_work_item_lock", token)?;
+        let Some(row) = self.work.get_mut(&seq) else { return Ok(()) };
+        if let Some(lock) = &mut row.lock {
+            lock.until = now.saturating_add(to_ms(millis(extend_for)));
+        }
+        let session_id = row.route.session_id.clone();
+        self.note_activity(now, session_id.as_deref());
+        self.reindex_work(seq);
+        Ok(())
+    }
+
+    pub(super) fn lost_work(&self, now: Ms, tokens: &[String]) -> Vec<String> {
+        let lost = |token: &&String| self.holder_of_work(now, "lost_work_items", token).is_err();
+        tokens.iter().filter(lost).cloned().collect()
+    }
+
+    fn note_activity(&mut self, now: Ms, session_id: Option<&str>) {
+        if let Some(session) = session_id.and_then(|session_id| self.sessions.get_mut(session_id)) {
+            session.last_activity_at = now;
+        }
+    }
+
+    pub(super) fn renew_sessions(
+        &mut self,
+        now: Ms,
+        owners: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> usize {
+        let idle = to_ms(millis(idle_timeout));
+        let mut renewed = 0;
+        for session in self.sessions.values_mut() {
+            let live = now < session.locked_until && owners.contains(&session.owner.as_str());
+            if live && session.last_activity_at.saturating_add(idle) >= now {
+                session.locked_until = now.saturating_add(to_ms(millis(extend_for)));
+                renewed += 1;
+            }
+        }
+        renewed
+    }
+
+    pub(super) fn cleanup_sessions(&mut self, now: Ms) -> usize {
+        let before = self.sessions.len();
+        let queued = &self.queued_by_session;
+        self.sessions.retain(|id, session| now < session.locked_until || queued.contains_key(id));
+        before - self.sessions.len()
+    }
+}
