@@ -1,0 +1,44 @@
+//! Chores of the workspace, run as `cargo xtask <command>`.
+//!
+//! It uses the standard library alone, so that it builds in a second and needs no network.
+
+mod test_run;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  tidy             check the rules of the workspace that the compiler does not
+  test [PART..]    run everything that must be green before a change lands, or only the named parts
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let root = workspace_root();
+    let passed = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["tidy"] => tidy::run(&root),
+        ["test", parts @ ..] => test_run::run(&root, parts),
+        [] | ["help" | "--help" | "-h"] => {
+            say(USAGE);
+            true
+        }
+        [unknown, ..] => {
+            say(&format!("unknown command or arguments: {unknown}\n\n{USAGE}"));
+            false
+        }
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn workspace_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies inside the workspace").to_path_buf()
+}
+
+/// Prints one line of a chore's report.
+#[expect(clippy::print_stdout, reason = "a chore reports to the terminal")]
+fn say(line: &str) {
+    println!("{line}");
+}
