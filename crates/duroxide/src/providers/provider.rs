@@ -67,6 +67,7 @@ pub trait Provider: Any + Send + Sync {
     /// - Events and queue messages for the instance itself (put back by continue-as-new) are placed before
     ///   all that waits in its inbox, in their order.
     /// - A start of an id that exists creates nothing; `reply_to_colliding_start` says who is told.
+    #[expect(clippy::too_many_arguments, reason = "the signature is fixed; stores of others implement it")]
     async fn ack_orchestration_item(
         &self,
         lock_token: &str,
