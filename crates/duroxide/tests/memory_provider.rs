@@ -44,12 +44,21 @@ fn completed(output: &str) -> ExecutionMetadata {
 }
 
 /// An instance from its start to its end, with one activity. The tokens, and the state at the end.
+#[expect(clippy::unwrap_used, reason = "part of a test: a failure ends it")]
 async fn one_life(seed: u64) -> (Vec<String>, Snapshot) {
     let provider = MemoryProvider::with_clock_and_seed(Arc::new(ManualClock::new(1_000)), seed);
     provider.enqueue_for_orchestrator(start("a"), None).await.unwrap();
     let (_, first, _) = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None).await.unwrap().unwrap();
     provider
-        .ack_orchestration_item(&first, 1, vec![], vec![activity("a")], vec![], ExecutionMetadata::default(), vec![])
+        .ack_orchestration_item(
+            &first,
+            1,
+            vec![],
+            vec![activity("a")],
+            vec![],
+            ExecutionMetadata::default(),
+            vec![],
+        )
         .await
         .unwrap();
     let (_, second, _) =
@@ -88,7 +97,8 @@ async fn a_wait_ends_with_the_turn_it_waits_for_and_not_with_a_poll() {
     provider.enqueue_for_orchestrator(start("a"), None).await.unwrap();
     let (_, token, _) = provider.fetch_orchestration_item(LOCK, Duration::MAX, None).await.unwrap().unwrap();
     let output = "done".to_string();
-    let ended = Event::with_event_id(1, "a", 1, None, EventKind::OrchestrationCompleted { output: output.clone() });
+    let ended =
+        Event::with_event_id(1, "a", 1, None, EventKind::OrchestrationCompleted { output: output.clone() });
     provider
         .ack_orchestration_item(&token, 1, vec![ended], vec![], vec![], completed("done"), vec![])
         .await
