@@ -1,10 +1,32 @@
 //! Durable execution inside your process.
+//!
+//! Orchestrations are plain async functions that survive crashes by deterministic replay; activities do the side
+//! effects. The store is SQLite inside the process, memory for tests, or anything that implements
+//! [`providers::Provider`].
+//!
+//! | this crate owns | `duroxide-core` owns |
+//! |---|---|
+//! | stores, tasks, time, the network of calls | what is stored, and what a turn does |
 
+pub mod client;
 pub mod clock;
 pub mod providers;
+pub mod runtime;
 
+pub use client::{Client, ClientError};
 pub use duroxide_core::{
-    AppErrorKind, ConfigErrorKind, DispatcherCapabilityFilter, ErrorDetails, Event, EventKind,
-    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, OrchestrationStatus, PoisonMessageType, SUB_ORCH_AUTO_PREFIX,
-    SemverRange, build_child_instance_id, current_build_version, is_auto_generated_sub_orch_id,
+    AppErrorKind, ConfigErrorKind, ContinuedAsNew, DispatcherCapabilityFilter, DurableFuture, Either2,
+    Either3, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, OrchestrationContext,
+    OrchestrationHandler, OrchestrationStatus, PoisonMessageType, SUB_ORCH_AUTO_PREFIX, SemverRange,
+    build_child_instance_id, current_build_version, is_auto_generated_sub_orch_id,
 };
+pub use providers::{
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin,
+    PruneOptions, PruneResult, QueueDepths, ScheduledActivityIdentifier, SessionFetchConfig, SystemMetrics,
+    SystemStats, TagFilter,
+};
+pub use runtime::registry::{OrchestrationRegistry, OrchestrationRegistryBuilder};
+pub use runtime::{ActivityContext, OrchestrationDescriptor, RuntimeOptions};
+
+/// A store that is shared.
+pub type ProviderRef = std::sync::Arc<dyn providers::Provider>;

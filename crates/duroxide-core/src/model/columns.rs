@@ -61,6 +61,15 @@ impl ItemKind {
         }
     }
 
+    /// Whether a turn that sends it to its own instance puts it before all that waits in the inbox: the next
+    /// execution's start, and what this execution gives back unread.
+    pub fn goes_before_inbox(self) -> bool {
+        match self {
+            Self::ContinueAsNew | Self::Event => true,
+            Self::Start | Self::Activity | Self::Completion | Self::Timer | Self::Cancel => false,
+        }
+    }
+
     /// What the runtime does with a row of this kind that cannot be decoded.
     pub fn when_undecodable(self) -> WhenUndecodable {
         match self {

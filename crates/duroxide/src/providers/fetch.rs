@@ -171,6 +171,17 @@ pub struct FetchedWork {
     pub attempts: u32,
     /// Whether the previous attempt ended by lock expiry.
     pub suspect: bool,
+    /// The orchestration that scheduled it, from the instance's row; `None` if the store does not tell.
+    pub orchestration: Option<OrchestrationRef>,
+}
+
+/// An orchestration by name and version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrchestrationRef {
+    /// Its name.
+    pub name: String,
+    /// The version that runs.
+    pub version: String,
 }
 
 /// What a client waits for.

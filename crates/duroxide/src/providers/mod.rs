@@ -13,7 +13,8 @@ pub use duroxide_core::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem
 pub use error::{ProviderError, ProviderErrorKind};
 pub use fetch::{
     FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, KvEntry, NothingHeld,
-    OrchestrationItem, SessionFetchConfig, Suspects, TurnFacts, TurnRequest, WaitUntil, WorkRequest,
+    OrchestrationItem, OrchestrationRef, SessionFetchConfig, Suspects, TurnFacts, TurnRequest, WaitUntil,
+    WorkRequest,
 };
 pub use management::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, PruneOptions,

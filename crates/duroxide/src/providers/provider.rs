@@ -64,8 +64,8 @@ pub trait Provider: Any + Send + Sync {
     /// - `metadata.status` `ContinuedAsNew` creates execution `execution_id + 1` with no pinned version and
     ///   makes it current; the instance stays `Running`. Timers of the ended execution are deleted.
     /// - `Completed` or `Failed` ends the instance: what is left in its inbox is dropped and counted.
-    /// - Events and queue messages for the instance itself (put back by continue-as-new) are placed before
-    ///   all that waits in its inbox, in their order.
+    /// - Items for the instance itself whose kind `goes_before_inbox` (the next execution's start, then what
+    ///   the ended one did not read) are placed before all that waits in its inbox, in their order.
     /// - A start of an id that exists creates nothing; `reply_to_colliding_start` says who is told.
     #[expect(clippy::too_many_arguments, reason = "the signature is fixed; stores of others implement it")]
     async fn ack_orchestration_item(
@@ -227,6 +227,7 @@ pub trait Provider: Any + Send + Sync {
             attempts,
             // Without the extension nobody knows how the previous attempt ended.
             suspect: attempts > 1,
+            orchestration: None,
         });
         Ok(work.into_iter().collect())
     }

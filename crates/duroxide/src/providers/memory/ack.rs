@@ -1,8 +1,7 @@
 //! The commit of a turn.
 
 use duroxide_core::{
-    Event, ExecutionMetadata, ItemKind, KvChange, ScheduledActivityIdentifier, WorkItem, columns_of,
-    state_changes,
+    Event, ExecutionMetadata, KvChange, ScheduledActivityIdentifier, WorkItem, columns_of, state_changes,
 };
 
 use super::messages::{DropReason, check_message};
@@ -81,7 +80,7 @@ impl State {
         let running = self.instances.get(instance).is_some_and(|row| !row.status.ends_instance());
         for item in items {
             let columns = columns_of(&item);
-            if running && columns.kind == ItemKind::Event && columns.instance == instance {
+            if running && columns.kind.goes_before_inbox() && columns.instance == instance {
                 self.put_message(front, item);
             } else {
                 self.deliver(now, item, None);

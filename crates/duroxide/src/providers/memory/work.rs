@@ -10,7 +10,9 @@ use super::rows::{Ms, SessionRow, Stored, Suspicion, WorkKey, WorkLock, WorkRout
 use super::state::{State, check_instance, invalid};
 use super::turns::Fetched;
 use crate::clock::millis;
-use crate::providers::{FetchedWork, ProviderError, SessionFetchConfig, Suspects, WorkRequest};
+use crate::providers::{
+    FetchedWork, OrchestrationRef, ProviderError, SessionFetchConfig, Suspects, WorkRequest,
+};
 
 /// Checks that an item belongs into the worker queue.
 pub(super) fn check_work(operation: &str, item: &WorkItem) -> Result<(), ProviderError> {
@@ -142,7 +144,11 @@ impl State {
             self.claim_session(now, session_id, config);
         }
         self.reindex_work(seq);
-        Some(FetchedWork { item, lock_token: token, attempts, suspect })
+        let orchestration = self
+            .instances
+            .get(item.instance())
+            .map(|row| OrchestrationRef { name: row.name.clone(), version: row.version.clone() });
+        Some(FetchedWork { item, lock_token: token, attempts, suspect, orchestration })
     }
 
     fn claim_session(&mut self, now: Ms, session_id: String, config: &SessionFetchConfig) {

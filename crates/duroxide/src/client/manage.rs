@@ -1,0 +1,96 @@
+//! Reading and deleting instances.
+
+use duroxide_core::{Event, status};
+
+use super::{Client, ClientError};
+use crate::providers::{
+    DeleteInstanceResult, ExecutionInfo, InstanceInfo, InstanceTree, ProviderAdmin, ProviderError,
+    ProviderErrorKind,
+};
+
+impl Client {
+    fn admin(&self) -> Result<&dyn ProviderAdmin, ClientError> {
+        self.provider.as_management_capability().ok_or(ClientError::ManagementNotAvailable)
+    }
+
+    /// Whether the store has management calls.
+    pub fn has_management_capability(&self) -> bool {
+        self.provider.as_management_capability().is_some()
+    }
+
+    /// All instances, latest first.
+    pub async fn list_all_instances(&self) -> Result<Vec<String>, ClientError> {
+        Ok(self.admin()?.list_instances().await?)
+    }
+
+    /// All instances with a status (`Running`, `Completed` or `Failed`), latest first.
+    pub async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ClientError> {
+        let words = [status::RUNNING, status::COMPLETED, status::FAILED];
+        if !words.contains(&status) {
+            return Err(ClientError::invalid(format!("status '{status}' is none of {}", words.join(", "))));
+        }
+        Ok(self.admin()?.list_instances_by_status(status).await?)
+    }
+
+    /// One instance.
+    pub async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ClientError> {
+        self.admin()?.get_instance_info(instance).await.map_err(|error| named(error, instance))
+    }
+
+    /// One execution.
+    pub async fn get_execution_info(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<ExecutionInfo, ClientError> {
+        Ok(self.admin()?.get_execution_info(instance, execution_id).await?)
+    }
+
+    /// The executions of an instance, first to last.
+    pub async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ClientError> {
+        self.admin()?.list_executions(instance).await.map_err(|error| named(error, instance))
+    }
+
+    /// The history of one execution.
+    pub async fn read_execution_history(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ClientError> {
+        Ok(self.admin()?.read_history_with_execution_id(instance, execution_id).await?)
+    }
+
+    /// An instance and all that descend from it.
+    pub async fn get_instance_tree(&self, instance: &str) -> Result<InstanceTree, ClientError> {
+        self.admin()?.get_instance_tree(instance).await.map_err(|error| named(error, instance))
+    }
+
+    /// Deletes a root instance with its tree. One that is running is deleted only with `force`.
+    pub async fn delete_instance(
+        &self,
+        instance: &str,
+        force: bool,
+    ) -> Result<DeleteInstanceResult, ClientError> {
+        let admin = self.admin()?;
+        let info = self.get_instance_info(instance).await?;
+        let instance_id = instance.to_string();
+        if info.parent_instance_id.is_some() {
+            return Err(ClientError::CannotDeleteSubOrchestration { instance_id });
+        }
+        if info.status == status::RUNNING && !force {
+            return Err(ClientError::InstanceStillRunning { instance_id });
+        }
+        admin.delete_instance(instance, force).await.map_err(|error| named(error, instance))
+    }
+}
+
+fn named(error: ProviderError, instance: &str) -> ClientError {
+    match error.kind() {
+        ProviderErrorKind::NotFound => ClientError::InstanceNotFound { instance_id: instance.to_string() },
+        ProviderErrorKind::Unavailable
+        | ProviderErrorKind::LockLost
+        | ProviderErrorKind::Corrupt
+        | ProviderErrorKind::Invalid
+        | ProviderErrorKind::Other => ClientError::Provider(error),
+    }
+}

@@ -1,0 +1,56 @@
+//! Seeing what became of an instance. Waiting is woken by the store, not polling.
+
+use std::time::Duration;
+
+use duroxide_core::{OrchestrationStatus, decode};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use super::{Client, ClientError};
+use crate::providers::WaitUntil;
+
+/// How long a wait pauses when the store cannot be reached.
+const OUTAGE_PAUSE: Duration = Duration::from_millis(50);
+
+impl Client {
+    /// The status of an instance; `NotFound` for an unknown id.
+    pub async fn get_orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ClientError> {
+        Ok(self.provider.orchestration_status(instance).await?)
+    }
+
+    /// Waits until an instance has ended; gives a terminal status or [`ClientError::Timeout`].
+    ///
+    /// A store that cannot be reached for a while is waited out.
+    pub async fn wait_for_orchestration(
+        &self,
+        instance: &str,
+        timeout: Duration,
+    ) -> Result<OrchestrationStatus, ClientError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.provider.wait_for_instance(instance, WaitUntil::Terminal, left).await {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => return Err(ClientError::Timeout),
+                Err(error) if error.is_retryable() && Instant::now() + OUTAGE_PAUSE < deadline => {
+                    tokio::time::sleep(OUTAGE_PAUSE).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits until an instance has ended and decodes its output. The outer error is the client's, the inner
+    /// one the orchestration's.
+    pub async fn wait_for_orchestration_typed<Out: DeserializeOwned>(
+        &self,
+        instance: &str,
+        timeout: Duration,
+    ) -> Result<Result<Out, String>, ClientError> {
+        match self.wait_for_orchestration(instance, timeout).await? {
+            OrchestrationStatus::Completed { output, .. } => Ok(decode(&output)),
+            OrchestrationStatus::Failed { details, .. } => Ok(Err(details.display_message())),
+            OrchestrationStatus::NotFound | OrchestrationStatus::Running { .. } => Err(ClientError::Timeout),
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! One fetched activity: run it, and bring its result into the store.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use duroxide_core::{AppErrorKind, ErrorDetails, PoisonMessageType, WorkItem, check_payload};
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::activity_context::{ActivityContext, ActivityFacts};
+use super::backoff::OutageBackoff;
+use super::dispatch::Slot;
+use super::keeper::KeptLock;
+use super::node::Node;
+use super::process::Queue;
+use super::registry::ActivityHandler;
+use crate::providers::{FetchedWork, OrchestrationRef, ProviderErrorKind};
+
+/// How often an ack that the store refuses for good is tried before the activity is given back.
+const REFUSED_ACKS: u32 = 3;
+
+/// An `ActivityExecute` taken apart.
+struct Work {
+    instance: String,
+    execution_id: u64,
+    id: u64,
+    name: String,
+    input: String,
+    session_id: Option<String>,
+    tag: Option<String>,
+}
+
+impl Work {
+    fn key(&self) -> String {
+        format!("{}:{}:{}", self.instance, self.execution_id, self.id)
+    }
+
+    fn failed(&self, details: ErrorDetails) -> WorkItem {
+        WorkItem::ActivityFailed {
+            instance: self.instance.clone(),
+            execution_id: self.execution_id,
+            id: self.id,
+            details,
+        }
+    }
+}
+
+/// How the handler ended.
+enum Ended {
+    Returned(Result<String, String>),
+    Panicked(String),
+    /// The lock is gone: cancelled, or taken over after expiry. Nobody wants the result.
+    LockLost,
+    /// The runtime shuts down and the handler did not end in time.
+    Released,
+}
+
+/// Processes one fetched activity to its ack, or gives it back.
+pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
+    let FetchedWork { item, lock_token, attempts, orchestration, .. } = fetched;
+    let lock = node.keeper.keep(Queue::Activities, &lock_token);
+    let json = item.clone();
+    let WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } = item else {
+        tracing::error!(
+            target: "duroxide::runtime",
+            instance = %item.instance(),
+            "the worker queue held something other than an activity; removing it"
+        );
+        ack(&node, &lock_token, &lock, None).await;
+        return;
+    };
+    let work = Work { instance, execution_id, id, name, input, session_id, tag };
+    let key = work.key();
+    let counted = node.excuses.counted(&key, attempts);
+    if counted > node.options.max_attempts {
+        let details = poison(&node, &work, &json, counted);
+        node.counters.activity_failed(&details);
+        ack(&node, &lock_token, &lock, Some(work.failed(details))).await;
+        return;
+    }
+    let Some(handler) = node.activities.resolve_handler(&work.name) else {
+        let delay = report_unregistered(&node, &work, attempts);
+        drop(lock);
+        abandon(&node, &lock_token, Some(delay), false).await;
+        return;
+    };
+    run(&node, &lock_token, &lock, work, handler, attempts, orchestration).await;
+    drop(slot);
+}
+
+async fn run(
+    node: &Arc<Node>,
+    token: &str,
+    lock: &KeptLock,
+    work: Work,
+    handler: Arc<dyn ActivityHandler>,
+    attempts: u32,
+    orchestration: Option<OrchestrationRef>,
+) {
+    let key = work.key();
+    let cancelled = CancellationToken::new();
+    let context = context(node, &work, attempts, orchestration, cancelled.clone()).await;
+    let completion = match run_handler(node, handler, context, work.input.clone(), lock, &cancelled).await {
+        Ended::Returned(result) => match checked(&work, result) {
+            Ok(result) => {
+                node.counters.activity_success.increment();
+                WorkItem::ActivityCompleted {
+                    instance: work.instance.clone(),
+                    execution_id: work.execution_id,
+                    id: work.id,
+                    result,
+                }
+            }
+            Err(message) => failure(node, &work, message),
+        },
+        Ended::Panicked(text) => failure(node, &work, format!("activity panicked: {text}")),
+        Ended::LockLost => return,
+        Ended::Released => return abandon(node, token, None, true).await,
+    };
+    match ack(node, token, lock, Some(completion)).await {
+        Acked::Yes => node.excuses.forget(&key),
+        Acked::Spoiled => node.excuses.excuse(&key),
+        Acked::LockLost => {}
+    }
+}
+
+fn checked(work: &Work, result: Result<String, String>) -> Result<String, String> {
+    let output = result?;
+    check_payload(&format!("output of activity '{}'", work.name), &output)?;
+    Ok(output)
+}
+
+fn failure(node: &Node, work: &Work, message: String) -> WorkItem {
+    let details = ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, message, retryable: true };
+    node.counters.activity_failed(&details);
+    work.failed(details)
+}
+
+async fn context(
+    node: &Arc<Node>,
+    work: &Work,
+    attempt: u32,
+    orchestration: Option<OrchestrationRef>,
+    cancelled: CancellationToken,
+) -> ActivityContext {
+    let orchestration = match orchestration {
+        Some(orchestration) => orchestration,
+        None => look_up_orchestration(node, &work.instance).await,
+    };
+    let facts = ActivityFacts {
+        instance: work.instance.clone(),
+        execution_id: work.execution_id,
+        activity_id: work.id,
+        name: work.name.clone(),
+        session_id: work.session_id.clone(),
+        tag: work.tag.clone(),
+        orchestration_name: orchestration.name,
+        orchestration_version: orchestration.version,
+        worker_id: node.node_id.clone(),
+        attempt,
+    };
+    ActivityContext::new(facts, cancelled, node.provider.clone())
+}
+
+/// For stores that do not tell: one small read, never a history.
+async fn look_up_orchestration(node: &Node, instance: &str) -> OrchestrationRef {
+    let unknown = OrchestrationRef { name: String::new(), version: String::new() };
+    let Some(admin) = node.provider.as_management_capability() else { return unknown };
+    match admin.get_instance_info(instance).await {
+        Ok(info) => OrchestrationRef { name: info.orchestration_name, version: info.orchestration_version },
+        Err(error) => {
+            node.store_failed("reading an instance", &error);
+            unknown
+        }
+    }
+}
+
+/// Runs the handler as a task of its own, so that it can be told to stop and, after a grace time, made to.
+async fn run_handler(
+    node: &Arc<Node>,
+    handler: Arc<dyn ActivityHandler>,
+    context: ActivityContext,
+    input: String,
+    lock: &KeptLock,
+    cancelled: &CancellationToken,
+) -> Ended {
+    let killed = node.killed.clone();
+    let mut task = node.tasks.spawn(async move {
+        tokio::select! {
+            biased;
+            () = killed.cancelled() => Err("killed".to_string()),
+            result = AssertUnwindSafe(handler.invoke(context, input)).catch_unwind() => match result {
+                Ok(result) => Ok(result),
+                Err(payload) => Err(panic_text(payload.as_ref())),
+            },
+        }
+    });
+    let ended = |joined: Result<Result<Result<String, String>, String>, tokio::task::JoinError>| match joined
+    {
+        Ok(Ok(result)) => Ended::Returned(result),
+        Ok(Err(text)) => Ended::Panicked(text),
+        Err(error) => Ended::Panicked(error.to_string()),
+    };
+    let gone = tokio::select! {
+        biased;
+        joined = &mut task => return ended(joined),
+        () = lock.lost().cancelled() => Ended::LockLost,
+        () = node.releasing.cancelled() => Ended::Released,
+    };
+    cancelled.cancel();
+    let grace = match gone {
+        Ended::LockLost | Ended::Returned(_) | Ended::Panicked(_) => {
+            node.options.activity_cancellation_grace_period
+        }
+        // The grace time of the shutdown has passed already.
+        Ended::Released => std::time::Duration::ZERO,
+    };
+    tokio::select! {
+        biased;
+        _ended = &mut task => {}
+        () = tokio::time::sleep(grace) => task.abort(),
+    }
+    gone
+}
+
+/// How an ack ended.
+enum Acked {
+    Yes,
+    LockLost,
+    /// The store failed until the lock was gone or the runtime let go.
+    Spoiled,
+}
+
+/// Brings a result into the store. A failed ack is tried again as long as the lock holds: the activity has run,
+/// and must not run again because of the store.
+async fn ack(node: &Node, token: &str, lock: &KeptLock, completion: Option<WorkItem>) -> Acked {
+    let mut outage = OutageBackoff::default();
+    let mut failures = 0u32;
+    let mut refused = 0;
+    loop {
+        let error = match node.provider.ack_work_item(token, completion.clone()).await {
+            Ok(()) => return Acked::Yes,
+            Err(error) if error.kind() == ProviderErrorKind::LockLost => {
+                return if failures > 0 { Acked::Spoiled } else { Acked::LockLost };
+            }
+            Err(error) => error,
+        };
+        failures = failures.saturating_add(1);
+        node.store_failed("acknowledging an activity", &error);
+        if !error.is_retryable() {
+            refused += 1;
+        }
+        let let_go =
+            refused >= REFUSED_ACKS || lock.lost().is_cancelled() || !node.pause(outage.next()).await;
+        if let_go {
+            let delay = (refused > 0).then_some(node.options.unregistered_backoff.max_delay);
+            abandon(node, token, delay, true).await;
+            return Acked::Spoiled;
+        }
+    }
+}
+
+fn poison(node: &Node, work: &Work, item: &WorkItem, attempts: u32) -> ErrorDetails {
+    let details = ErrorDetails::Poison {
+        attempt_count: attempts,
+        max_attempts: node.options.max_attempts,
+        message_type: PoisonMessageType::Activity {
+            instance: work.instance.clone(),
+            execution_id: work.execution_id,
+            activity_name: work.name.clone(),
+            activity_id: work.id,
+        },
+        message: serde_json::to_string(item).expect("work items hold only strings and numbers"),
+    };
+    tracing::error!(
+        target: "duroxide::runtime",
+        instance = %work.instance,
+        activity_name = %work.name,
+        activity_id = work.id,
+        "{}",
+        details.display_message()
+    );
+    details
+}
+
+fn report_unregistered(node: &Node, work: &Work, attempts: u32) -> std::time::Duration {
+    let backoff = node.options.unregistered_backoff.delay(attempts);
+    let max_attempts = node.options.max_attempts;
+    let remaining = max_attempts.saturating_sub(attempts);
+    node.counters.unregistered_activity_backoff.increment();
+    metrics::counter!("duroxide_unregistered_activity_backoff_total").increment(1);
+    tracing::warn!(
+        target: "duroxide::runtime",
+        instance = %work.instance,
+        activity_name = %work.name,
+        attempt_count = attempts,
+        max_attempts,
+        remaining_attempts = remaining,
+        backoff_secs = backoff.as_secs_f32(),
+        "Activity not registered, abandoning with {:.1}s backoff (will poison in {remaining} more attempts)",
+        backoff.as_secs_f32()
+    );
+    backoff
+}
+
+/// Gives the activity back. If the store cannot be reached, the lock's expiry will.
+async fn abandon(node: &Node, token: &str, delay: Option<std::time::Duration>, ignore_attempt: bool) {
+    if let Err(error) = node.provider.abandon_work_item(token, delay, ignore_attempt).await
+        && error.kind() != ProviderErrorKind::LockLost
+    {
+        node.store_failed("giving an activity back", &error);
+    }
+}
+
+fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_string()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "the panic carried no text".to_string()
+    }
+}

@@ -1,0 +1,157 @@
+//! What an activity can do and know.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Client;
+use crate::providers::Provider;
+
+/// What an activity can do and know. Cheap to clone.
+#[derive(Clone)]
+pub struct ActivityContext {
+    facts: Arc<ActivityFacts>,
+    cancelled: CancellationToken,
+    provider: Arc<dyn Provider>,
+}
+
+/// Which activity runs, for whom and where.
+#[derive(Debug, Clone)]
+pub(super) struct ActivityFacts {
+    pub(super) instance: String,
+    pub(super) execution_id: u64,
+    pub(super) activity_id: u64,
+    pub(super) name: String,
+    pub(super) session_id: Option<String>,
+    pub(super) tag: Option<String>,
+    pub(super) orchestration_name: String,
+    pub(super) orchestration_version: String,
+    pub(super) worker_id: String,
+    pub(super) attempt: u32,
+}
+
+impl ActivityContext {
+    pub(super) fn new(
+        facts: ActivityFacts,
+        cancelled: CancellationToken,
+        provider: Arc<dyn Provider>,
+    ) -> Self {
+        Self { facts: Arc::new(facts), cancelled, provider }
+    }
+
+    /// The instance that scheduled the activity.
+    pub fn instance_id(&self) -> &str {
+        &self.facts.instance
+    }
+
+    /// The execution that scheduled it.
+    pub fn execution_id(&self) -> u64 {
+        self.facts.execution_id
+    }
+
+    /// The name of the orchestration that scheduled it.
+    pub fn orchestration_name(&self) -> &str {
+        &self.facts.orchestration_name
+    }
+
+    /// The version of that orchestration.
+    pub fn orchestration_version(&self) -> &str {
+        &self.facts.orchestration_version
+    }
+
+    /// The activity's own name.
+    pub fn activity_name(&self) -> &str {
+        &self.facts.name
+    }
+
+    /// The id of its `ActivityScheduled` event.
+    pub fn activity_id(&self) -> u64 {
+        self.facts.activity_id
+    }
+
+    /// Which attempt this is, counted from 1.
+    pub fn attempt(&self) -> u32 {
+        self.facts.attempt
+    }
+
+    /// A key that is the same for every attempt of this activity and for no other activity of this store,
+    /// to be given to services that deduplicate requests.
+    pub fn idempotency_key(&self) -> String {
+        format!("{}:{}:{}", self.facts.instance, self.facts.execution_id, self.facts.activity_id)
+    }
+
+    /// The worker that runs it.
+    pub fn worker_id(&self) -> &str {
+        &self.facts.worker_id
+    }
+
+    /// The session it belongs to.
+    pub fn session_id(&self) -> Option<&str> {
+        self.facts.session_id.as_deref()
+    }
+
+    /// The tag it was scheduled with.
+    pub fn tag(&self) -> Option<&str> {
+        self.facts.tag.as_deref()
+    }
+
+    /// Whether nobody waits for the result any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_cancelled()
+    }
+
+    /// Waits until nobody waits for the result any more.
+    pub async fn cancelled(&self) {
+        self.cancelled.cancelled().await;
+    }
+
+    /// The token behind [`Self::cancelled`], to hand on.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.cancelled.clone()
+    }
+
+    /// A client of the store that the activity came from.
+    pub fn get_client(&self) -> Client {
+        Client::new(self.provider.clone())
+    }
+
+    /// Writes to the log.
+    pub fn trace(&self, level: impl AsRef<str>, message: impl Into<String>) {
+        match level.as_ref().to_ascii_lowercase().as_str() {
+            "error" => self.trace_error(message),
+            "warn" | "warning" => self.trace_warn(message),
+            "debug" | "trace" => self.trace_debug(message),
+            _ => self.trace_info(message),
+        }
+    }
+
+    /// Writes to the log at INFO.
+    pub fn trace_info(&self, message: impl Into<String>) {
+        let ActivityFacts { instance, name, .. } = &*self.facts;
+        tracing::info!(target: "duroxide::activity", %instance, activity_name = %name, "{}", message.into());
+    }
+
+    /// Writes to the log at WARN.
+    pub fn trace_warn(&self, message: impl Into<String>) {
+        let ActivityFacts { instance, name, .. } = &*self.facts;
+        tracing::warn!(target: "duroxide::activity", %instance, activity_name = %name, "{}", message.into());
+    }
+
+    /// Writes to the log at ERROR.
+    pub fn trace_error(&self, message: impl Into<String>) {
+        let ActivityFacts { instance, name, .. } = &*self.facts;
+        tracing::error!(target: "duroxide::activity", %instance, activity_name = %name, "{}", message.into());
+    }
+
+    /// Writes to the log at DEBUG.
+    pub fn trace_debug(&self, message: impl Into<String>) {
+        let ActivityFacts { instance, name, .. } = &*self.facts;
+        tracing::debug!(target: "duroxide::activity", %instance, activity_name = %name, "{}", message.into());
+    }
+}
+
+impl std::fmt::Debug for ActivityContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ActivityContext").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}

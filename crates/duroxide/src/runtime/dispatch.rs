@@ -1,0 +1,181 @@
+//! The loops that fetch work. A loop outlives every panic and every outage of the store.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::backoff::OutageBackoff;
+use super::node::Node;
+use super::process::{Queue, SuspectPermit};
+use super::{activity, turn};
+use crate::providers::{FetchedTurn, FetchedWork, ProviderError, Suspects, TurnRequest, WorkRequest};
+
+/// Items of one fetch: enough to fill a group commit.
+const MAX_ITEMS_PER_FETCH: usize = 32;
+/// How soon a fetch that left suspects in the queue looks again whether one may run.
+const SUSPECT_POLL: Duration = Duration::from_millis(100);
+/// How long a suspect that may not run yet is left alone, for stores that cannot leave it in the queue.
+const SUSPECT_DELAY: Duration = Duration::from_millis(200);
+
+/// What a fetch brought.
+enum Fetched {
+    Turns(Vec<FetchedTurn>),
+    Work(Vec<FetchedWork>),
+}
+
+impl Fetched {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Turns(turns) => turns.is_empty(),
+            Self::Work(work) => work.is_empty(),
+        }
+    }
+}
+
+/// The right to run one item, and to be the process's one suspect if it is one. Given back when dropped.
+pub(super) struct Slot {
+    _permit: OwnedSemaphorePermit,
+    _suspect: Option<SuspectPermit>,
+}
+
+/// Fetches one queue until the node stops.
+pub(super) async fn run(node: Arc<Node>, queue: Queue) {
+    let mut outage = OutageBackoff::default();
+    while !node.stopping.is_cancelled() {
+        match AssertUnwindSafe(fetch_and_start(&node, queue)).catch_unwind().await {
+            Ok(Ok(())) => outage.reset(),
+            Ok(Err(error)) => {
+                node.store_failed("fetching", &error);
+                pause_unless_stopping(&node, outage.next()).await;
+            }
+            Err(_panic) => {
+                tracing::error!(target: "duroxide::runtime", ?queue, "a fetch panicked; fetching again");
+                pause_unless_stopping(&node, outage.next()).await;
+            }
+        }
+    }
+}
+
+async fn pause_unless_stopping(node: &Node, delay: Duration) {
+    tokio::select! {
+        biased;
+        () = node.stopping.cancelled() => {}
+        () = tokio::time::sleep(delay) => {}
+    }
+}
+
+async fn fetch_and_start(node: &Arc<Node>, queue: Queue) -> Result<(), ProviderError> {
+    let slots = match queue {
+        Queue::Turns => &node.turn_slots,
+        Queue::Activities => &node.activity_slots,
+    };
+    let Some(permits) = acquire(node, slots).await else { return Ok(()) };
+    let begun = Instant::now();
+    let fetched = tokio::select! {
+        biased;
+        () = node.stopping.cancelled() => return Ok(()),
+        fetched = fetch(node, queue, permits.len()) => fetched?,
+    };
+    if fetched.is_empty() {
+        // A store that waits needs no pause; one that answers at once must not be asked in a loop.
+        drop(permits);
+        let left = node.options.dispatcher_min_poll_interval.saturating_sub(begun.elapsed());
+        pause_unless_stopping(node, left).await;
+        return Ok(());
+    }
+    match fetched {
+        Fetched::Turns(turns) => start_turns(node, turns, permits),
+        Fetched::Work(work) => start_activities(node, work, permits),
+    }
+    Ok(())
+}
+
+/// Waits for one slot and takes what else is free, up to a fetch's size. `None` when the node stops.
+async fn acquire(node: &Node, slots: &Arc<Semaphore>) -> Option<Vec<OwnedSemaphorePermit>> {
+    let first = tokio::select! {
+        biased;
+        () = node.stopping.cancelled() => return None,
+        permit = slots.clone().acquire_owned() => permit.ok()?,
+    };
+    let mut permits = vec![first];
+    while permits.len() < MAX_ITEMS_PER_FETCH {
+        let Ok(permit) = slots.clone().try_acquire_owned() else { break };
+        permits.push(permit);
+    }
+    Some(permits)
+}
+
+async fn fetch(node: &Node, queue: Queue, max_items: usize) -> Result<Fetched, ProviderError> {
+    let room = node.options.process.has_room_for_suspect(queue);
+    let suspects = if room { Suspects::AdmitOne } else { Suspects::Refuse };
+    let long_poll = node.options.dispatcher_long_poll_timeout;
+    let poll_timeout = if room { long_poll } else { long_poll.min(SUSPECT_POLL) };
+    match queue {
+        Queue::Turns => {
+            let request = TurnRequest {
+                lock_timeout: node.options.orchestrator_lock_timeout,
+                poll_timeout,
+                filter: Some(node.filter.clone()),
+                max_items,
+                suspects,
+                held: node.live.clone(),
+            };
+            let turns = node.provider.fetch_turns(request).await?;
+            node.counters.orch_dispatcher_items_fetched.add(turns.len());
+            Ok(Fetched::Turns(turns))
+        }
+        Queue::Activities => {
+            let request = WorkRequest {
+                lock_timeout: node.options.worker_lock_timeout,
+                poll_timeout,
+                session: None,
+                tags: node.options.worker_tag_filter.clone(),
+                max_items,
+                suspects,
+            };
+            let work = node.provider.fetch_work(request).await?;
+            node.counters.worker_dispatcher_items_fetched.add(work.len());
+            Ok(Fetched::Work(work))
+        }
+    }
+}
+
+fn start_turns(node: &Arc<Node>, turns: Vec<FetchedTurn>, permits: Vec<OwnedSemaphorePermit>) {
+    for (fetched, permit) in turns.into_iter().zip(permits) {
+        // Without the extension nobody knows how the previous attempt ended.
+        let suspect = fetched.facts.as_ref().map_or(fetched.attempts > 1, |facts| facts.suspect);
+        match admit(node, Queue::Turns, suspect, permit) {
+            Some(slot) => node.spawn(turn::process(node.clone(), fetched, slot)),
+            None => node.spawn(give_back(node.clone(), Queue::Turns, fetched.lock_token)),
+        }
+    }
+}
+
+fn start_activities(node: &Arc<Node>, work: Vec<FetchedWork>, permits: Vec<OwnedSemaphorePermit>) {
+    for (fetched, permit) in work.into_iter().zip(permits) {
+        match admit(node, Queue::Activities, fetched.suspect, permit) {
+            Some(slot) => node.spawn(activity::process(node.clone(), fetched, slot)),
+            None => node.spawn(give_back(node.clone(), Queue::Activities, fetched.lock_token)),
+        }
+    }
+}
+
+fn admit(node: &Node, queue: Queue, suspect: bool, permit: OwnedSemaphorePermit) -> Option<Slot> {
+    let suspect = if suspect { Some(node.options.process.try_admit_suspect(queue)?) } else { None };
+    Some(Slot { _permit: permit, _suspect: suspect })
+}
+
+/// Gives a suspect back uncounted: another one runs now.
+async fn give_back(node: Arc<Node>, queue: Queue, token: String) {
+    let given_back = match queue {
+        Queue::Turns => node.provider.abandon_orchestration_item(&token, Some(SUSPECT_DELAY), true).await,
+        Queue::Activities => node.provider.abandon_work_item(&token, Some(SUSPECT_DELAY), true).await,
+    };
+    if let Err(error) = given_back {
+        node.store_failed("giving a suspect back", &error);
+    }
+}

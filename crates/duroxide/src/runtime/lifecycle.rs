@@ -1,0 +1,198 @@
+//! Starting and stopping a runtime.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::{DispatcherCapabilityFilter, EventKind, SemverRange, current_build_version};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::excuses::Excuses;
+use super::keeper::{LockKeeper, LockTimes};
+use super::live::LiveExecutions;
+use super::node::Node;
+use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
+use super::process::Queue;
+use super::registry::{ActivityRegistry, OrchestrationRegistry};
+use super::{OrchestrationDescriptor, RuntimeOptions, dispatch};
+use crate::providers::Provider;
+use crate::providers::memory::MemoryProvider;
+
+/// Fetches of each queue in flight: one waits in the store while the other's items are started.
+const FETCHERS_PER_QUEUE: usize = 2;
+/// How long giving work back may take after a shutdown's time has passed.
+const RELEASE_TIME: Duration = Duration::from_millis(500);
+/// The time that a shutdown without one gets.
+const DEFAULT_SHUTDOWN_MS: u64 = 1000;
+
+/// A node: runs orchestrations and activities until it is shut down.
+///
+/// Dropping the handle does not stop it; [`Runtime::shutdown`] does.
+pub struct Runtime {
+    node: Arc<Node>,
+}
+
+impl Runtime {
+    /// Starts a node on a store.
+    pub async fn start_with_store(
+        provider: Arc<dyn Provider>,
+        activities: impl Into<Arc<ActivityRegistry>>,
+        orchestrations: OrchestrationRegistry,
+    ) -> Arc<Self> {
+        Self::start_with_options(provider, activities, orchestrations, RuntimeOptions::default()).await
+    }
+
+    /// Starts a node on a store of its own in memory.
+    pub async fn start(
+        activities: impl Into<Arc<ActivityRegistry>>,
+        orchestrations: OrchestrationRegistry,
+    ) -> Arc<Self> {
+        Self::start_with_store(Arc::new(MemoryProvider::new()), activities, orchestrations).await
+    }
+
+    /// Starts a node on a store with options.
+    ///
+    /// # Panics
+    /// When an option makes no sense, naming it.
+    pub async fn start_with_options(
+        provider: Arc<dyn Provider>,
+        activities: impl Into<Arc<ActivityRegistry>>,
+        orchestrations: OrchestrationRegistry,
+        options: RuntimeOptions,
+    ) -> Arc<Self> {
+        options.check();
+        let range =
+            options.supported_replay_versions.clone().unwrap_or_else(SemverRange::default_for_current_build);
+        let node_id =
+            options.worker_node_id.clone().unwrap_or_else(|| format!("{:032x}", options.process.entropy()));
+        tracing::info!(
+            target: "duroxide::runtime",
+            node = %node_id,
+            store = provider.name(),
+            build_version = %current_build_version(),
+            supported_range = %range,
+            "runtime started"
+        );
+        let turn_locks =
+            LockTimes::new(options.orchestrator_lock_timeout, options.orchestrator_lock_renewal_buffer);
+        let work_locks = LockTimes::new(options.worker_lock_timeout, options.worker_lock_renewal_buffer);
+        let node = Arc::new(Node {
+            activities: activities.into(),
+            orchestrations,
+            filter: DispatcherCapabilityFilter { supported_duroxide_versions: vec![range] },
+            node_id,
+            counters: Arc::new(Counters::default()),
+            live: Arc::new(LiveExecutions::new(options.max_live_executions)),
+            excuses: Excuses::default(),
+            keeper: Arc::new(LockKeeper::new(provider.clone(), turn_locks, work_locks)),
+            clock: crate::clock::SystemClock::default(),
+            turn_slots: Arc::new(Semaphore::new(options.orchestration_concurrency)),
+            activity_slots: Arc::new(Semaphore::new(options.worker_concurrency)),
+            stopping: CancellationToken::new(),
+            releasing: CancellationToken::new(),
+            killed: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            provider,
+            options,
+        });
+        for queue in [Queue::Turns, Queue::Activities] {
+            for _ in 0..FETCHERS_PER_QUEUE {
+                node.spawn(dispatch::run(node.clone(), queue));
+            }
+        }
+        // The keeper outlives `stopping`: work in progress needs its locks until it is done.
+        let keeper = node.keeper.clone();
+        let done = node.releasing.clone();
+        node.spawn(async move {
+            tokio::select! {
+                biased;
+                () = done.cancelled() => {}
+                () = keeper.run() => {}
+            }
+        });
+        Arc::new(Self { node })
+    }
+
+    /// Fetches no more, lets work in progress finish for `timeout_ms` (`None`: 1,000), then cancels the rest
+    /// and gives it back uncounted.
+    pub async fn shutdown(self: Arc<Self>, timeout_ms: Option<u64>) {
+        let node = &self.node;
+        let timeout = Duration::from_millis(timeout_ms.unwrap_or(DEFAULT_SHUTDOWN_MS));
+        node.stopping.cancel();
+        node.tasks.close();
+        let drained = tokio::time::timeout(timeout, self.wait_until_drained()).await;
+        node.releasing.cancel();
+        let released = tokio::time::timeout(RELEASE_TIME, node.tasks.wait()).await;
+        if drained.is_err() {
+            tracing::info!(target: "duroxide::runtime", node = %node.node_id, "shut down before all work was done");
+        }
+        if released.is_err() {
+            tracing::warn!(
+                target: "duroxide::runtime",
+                node = %node.node_id,
+                "some work could not be given back; its locks will expire"
+            );
+        }
+        node.killed.cancel();
+    }
+
+    /// Waits until every slot is free again.
+    async fn wait_until_drained(&self) {
+        let node = &self.node;
+        let all = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let turns = node.turn_slots.acquire_many(all(node.options.orchestration_concurrency));
+        let activities = node.activity_slots.acquire_many(all(node.options.worker_concurrency));
+        let (turns, activities) = tokio::join!(turns, activities);
+        drop((turns, activities));
+    }
+
+    /// Ends every task where it stands, as a crash would: nothing is given back.
+    #[doc(hidden)]
+    pub fn kill(&self) {
+        self.node.stopping.cancel();
+        self.node.killed.cancel();
+        self.node.tasks.close();
+    }
+
+    /// Waits until every task has ended, after [`Self::kill`].
+    #[doc(hidden)]
+    pub async fn wait_until_ended(&self) {
+        self.node.tasks.wait().await;
+    }
+
+    /// What an instance runs; `None` if it does not exist or has not begun.
+    pub async fn get_orchestration_descriptor(&self, instance: &str) -> Option<OrchestrationDescriptor> {
+        let history = match self.node.provider.read(instance).await {
+            Ok(history) => history,
+            Err(error) => {
+                self.node.store_failed("reading a history", &error);
+                return None;
+            }
+        };
+        let started = history.into_iter().next()?;
+        if let EventKind::OrchestrationStarted { name, version, parent_instance, parent_id, .. } =
+            started.kind
+        {
+            Some(OrchestrationDescriptor { name, version, parent_instance, parent_id })
+        } else {
+            None
+        }
+    }
+
+    /// What the runtime has counted since it started.
+    pub fn metrics_snapshot(&self) -> Option<MetricsSnapshot> {
+        Some(self.node.counters.snapshot())
+    }
+
+    /// A handle to the counters that outlives the runtime.
+    pub fn observability_handle(&self) -> Option<ObservabilityHandle> {
+        Some(ObservabilityHandle { counters: self.node.counters.clone() })
+    }
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime").field("node_id", &self.node.node_id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,42 @@
+//! The runtime: fetches work, runs it, and commits what came of it.
+//!
+//! Reading order: `lifecycle` starts the loops of `dispatch`, which hand each fetched instance to `turn` (decided
+//! in `verdict`) and each activity to `activity`. `keeper` renews locks, `live` holds executions between turns.
+
+mod activity;
+mod activity_context;
+mod backoff;
+mod dispatch;
+mod excuses;
+mod keeper;
+mod lifecycle;
+mod live;
+mod node;
+pub mod observability;
+mod options;
+#[doc(hidden)]
+pub mod process;
+pub mod registry;
+mod turn;
+mod verdict;
+
+pub use activity_context::ActivityContext;
+pub use duroxide_core::OrchestrationStatus;
+pub use duroxide_core::limits;
+pub use lifecycle::Runtime;
+pub use observability::{LogFormat, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle};
+pub use options::{RuntimeOptions, UnregisteredBackoffConfig};
+pub use registry::VersionPolicy;
+
+/// What an instance runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrchestrationDescriptor {
+    /// The orchestration's name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The instance that waits for the result.
+    pub parent_instance: Option<String>,
+    /// The parent's `SubOrchestrationScheduled` event.
+    pub parent_id: Option<u64>,
+}

@@ -1,0 +1,72 @@
+//! What all tasks of a runtime share.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use duroxide_core::DispatcherCapabilityFilter;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::RuntimeOptions;
+use super::excuses::Excuses;
+use super::keeper::LockKeeper;
+use super::live::LiveExecutions;
+use super::observability::Counters;
+use super::registry::{ActivityRegistry, OrchestrationRegistry};
+use crate::clock::SystemClock;
+use crate::providers::Provider;
+
+/// What all tasks of a runtime share.
+pub(super) struct Node {
+    pub(super) provider: Arc<dyn Provider>,
+    pub(super) activities: Arc<ActivityRegistry>,
+    pub(super) orchestrations: OrchestrationRegistry,
+    pub(super) options: RuntimeOptions,
+    pub(super) filter: DispatcherCapabilityFilter,
+    pub(super) node_id: String,
+    pub(super) counters: Arc<Counters>,
+    pub(super) live: Arc<LiveExecutions>,
+    pub(super) excuses: Excuses,
+    pub(super) keeper: Arc<LockKeeper>,
+    /// Only for stores that do not tell their time.
+    pub(super) clock: SystemClock,
+    pub(super) turn_slots: Arc<Semaphore>,
+    pub(super) activity_slots: Arc<Semaphore>,
+    /// No more work is fetched.
+    pub(super) stopping: CancellationToken,
+    /// Work in progress is given back.
+    pub(super) releasing: CancellationToken,
+    /// Every task ends where it stands, as if the process had.
+    pub(super) killed: CancellationToken,
+    pub(super) tasks: TaskTracker,
+}
+
+impl Node {
+    /// Runs a task until it is done or the node is killed.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let killed = self.killed.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = killed.cancelled() => {}
+                () = task => {}
+            }
+        });
+    }
+
+    /// Counts and logs a failed call of the store.
+    pub(super) fn store_failed(&self, doing: &str, error: &crate::providers::ProviderError) {
+        self.counters.provider_errors.increment();
+        tracing::warn!(target: "duroxide::runtime", %error, retryable = error.is_retryable(), "{doing} failed");
+    }
+
+    /// Waits, but not past the point where work is to be given back. False if that point came.
+    pub(super) async fn pause(&self, delay: std::time::Duration) -> bool {
+        tokio::select! {
+            biased;
+            () = self.releasing.cancelled() => false,
+            () = tokio::time::sleep(delay) => true,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! How a runtime behaves.
+
+use std::time::Duration;
+
+use duroxide_core::SemverRange;
+
+use super::ObservabilityConfig;
+use super::process::ProcessScope;
+use crate::providers::TagFilter;
+
+/// How a runtime behaves. Every field has a default: `RuntimeOptions { max_attempts: 3, ..Default::default() }`.
+#[derive(Debug, Clone)]
+pub struct RuntimeOptions {
+    /// The least time between two fetches of a store that answers "nothing" at once. 100 ms.
+    pub dispatcher_min_poll_interval: Duration,
+    /// How long a fetch waits in the store for work. 30 s.
+    pub dispatcher_long_poll_timeout: Duration,
+    /// Turns in progress at the same time. 1 means at most one handler at a time.
+    pub orchestration_concurrency: usize,
+    /// Activities in progress at the same time. 1 means at most one handler at a time.
+    pub worker_concurrency: usize,
+    /// How long the lock on an instance holds without renewal. 5 s.
+    pub orchestrator_lock_timeout: Duration,
+    /// How long before its end the lock on an instance is renewed. 2 s.
+    pub orchestrator_lock_renewal_buffer: Duration,
+    /// How long the lock on an activity holds without renewal. 30 s.
+    pub worker_lock_timeout: Duration,
+    /// How long before its end the lock on an activity is renewed. 5 s.
+    pub worker_lock_renewal_buffer: Duration,
+    /// Logging and gauges.
+    pub observability: ObservabilityConfig,
+    /// Fetches of one message or activity before it is poisoned. 10.
+    pub max_attempts: u32,
+    /// How long work without a handler here is left to other nodes.
+    pub unregistered_backoff: UnregisteredBackoffConfig,
+    /// How long a cancelled activity may take to end by itself. 10 s.
+    pub activity_cancellation_grace_period: Duration,
+    /// The pinned versions that this node replays; without it, everything up to its own build.
+    pub supported_replay_versions: Option<SemverRange>,
+    /// How long a claim on a session holds without renewal. 30 s.
+    pub session_lock_timeout: Duration,
+    /// How long before its end a claim on a session is renewed. 5 s.
+    pub session_lock_renewal_buffer: Duration,
+    /// How long a session without activities is kept. 300 s.
+    pub session_idle_timeout: Duration,
+    /// How often orphaned sessions are removed. 300 s.
+    pub session_cleanup_interval: Duration,
+    /// Sessions that this runtime owns at most. 10.
+    pub max_sessions_per_runtime: usize,
+    /// A name that stays the same when the process restarts.
+    pub worker_node_id: Option<String>,
+    /// Which activities this runtime accepts, by tag.
+    pub worker_tag_filter: TagFilter,
+    /// Executions kept in memory between turns, least recently used dropped first. 10,000.
+    pub max_live_executions: usize,
+    /// The process that this runtime takes itself to be in; only simulations change it.
+    #[doc(hidden)]
+    pub process: ProcessScope,
+}
+
+impl Default for RuntimeOptions {
+    fn default() -> Self {
+        Self {
+            dispatcher_min_poll_interval: Duration::from_millis(100),
+            dispatcher_long_poll_timeout: Duration::from_secs(30),
+            // Enough turns in flight to fill a group commit several times over.
+            orchestration_concurrency: 256,
+            // A waiting activity costs memory, not a thread.
+            worker_concurrency: 512,
+            orchestrator_lock_timeout: Duration::from_secs(5),
+            orchestrator_lock_renewal_buffer: Duration::from_secs(2),
+            worker_lock_timeout: Duration::from_secs(30),
+            worker_lock_renewal_buffer: Duration::from_secs(5),
+            observability: ObservabilityConfig::default(),
+            max_attempts: 10,
+            unregistered_backoff: UnregisteredBackoffConfig::default(),
+            activity_cancellation_grace_period: Duration::from_secs(10),
+            supported_replay_versions: None,
+            session_lock_timeout: Duration::from_secs(30),
+            session_lock_renewal_buffer: Duration::from_secs(5),
+            session_idle_timeout: Duration::from_secs(300),
+            session_cleanup_interval: Duration::from_secs(300),
+            max_sessions_per_runtime: 10,
+            worker_node_id: None,
+            worker_tag_filter: TagFilter::default(),
+            max_live_executions: 10_000,
+            process: ProcessScope::default(),
+        }
+    }
+}
+
+impl RuntimeOptions {
+    /// # Panics
+    /// With the option's name, when a value makes no sense.
+    pub(super) fn check(&self) {
+        assert!(self.orchestration_concurrency > 0, "orchestration_concurrency must be at least 1");
+        assert!(self.worker_concurrency > 0, "worker_concurrency must be at least 1");
+        assert!(self.max_attempts > 0, "max_attempts must be at least 1");
+        assert!(!self.orchestrator_lock_timeout.is_zero(), "orchestrator_lock_timeout must be above zero");
+        assert!(!self.worker_lock_timeout.is_zero(), "worker_lock_timeout must be above zero");
+        assert!(
+            self.session_idle_timeout
+                > self.worker_lock_timeout.saturating_sub(self.worker_lock_renewal_buffer),
+            "session_idle_timeout ({:?}) must be longer than worker_lock_timeout - worker_lock_renewal_buffer ({:?}), \
+             or a session could expire while its activity runs",
+            self.session_idle_timeout,
+            self.worker_lock_timeout.saturating_sub(self.worker_lock_renewal_buffer),
+        );
+    }
+}
+
+/// How long work without a handler here is left to other nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnregisteredBackoffConfig {
+    /// The first delay. 1 s.
+    pub base_delay: Duration,
+    /// The longest delay. 60 s.
+    pub max_delay: Duration,
+}
+
+impl Default for UnregisteredBackoffConfig {
+    fn default() -> Self {
+        Self { base_delay: Duration::from_secs(1), max_delay: Duration::from_secs(60) }
+    }
+}
+
+impl UnregisteredBackoffConfig {
+    /// The delay after this attempt, counted from 1: `base * 2^min(attempt - 1, 6)`, capped.
+    pub fn delay(&self, attempt_count: u32) -> Duration {
+        const MAX_EXPONENT: u32 = 6;
+        let exponent = attempt_count.saturating_sub(1).min(MAX_EXPONENT);
+        self.base_delay.saturating_mul(1 << exponent).min(self.max_delay)
+    }
+}

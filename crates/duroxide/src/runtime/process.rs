@@ -1,0 +1,89 @@
+//! What the runtimes of one process share: the suspects they run, and where random bits come from.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The process that a runtime is in.
+#[derive(Debug, Clone)]
+pub struct ProcessScope {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    turn_suspect: AtomicBool,
+    activity_suspect: AtomicBool,
+    /// Random bits of a simulation; a real process asks the system.
+    simulated: Option<SimulatedEntropy>,
+}
+
+#[derive(Debug)]
+struct SimulatedEntropy {
+    seed: u64,
+    drawn: AtomicU64,
+}
+
+/// Which queue a suspect comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Queue {
+    Turns,
+    Activities,
+}
+
+impl Default for ProcessScope {
+    /// The real process.
+    fn default() -> Self {
+        static REAL: OnceLock<ProcessScope> = OnceLock::new();
+        REAL.get_or_init(|| Self { shared: Arc::default() }).clone()
+    }
+}
+
+impl ProcessScope {
+    /// A process of its own, with random bits that depend on the seed alone.
+    pub fn simulated(seed: u64) -> Self {
+        let entropy = SimulatedEntropy { seed, drawn: AtomicU64::new(0) };
+        Self { shared: Arc::new(Shared { simulated: Some(entropy), ..Shared::default() }) }
+    }
+
+    fn flag(&self, queue: Queue) -> &AtomicBool {
+        match queue {
+            Queue::Turns => &self.shared.turn_suspect,
+            Queue::Activities => &self.shared.activity_suspect,
+        }
+    }
+
+    /// Whether no suspect of this queue runs now.
+    pub(super) fn has_room_for_suspect(&self, queue: Queue) -> bool {
+        !self.flag(queue).load(Ordering::SeqCst)
+    }
+
+    /// The right to run the process's one suspect of this queue.
+    pub(super) fn try_admit_suspect(&self, queue: Queue) -> Option<SuspectPermit> {
+        let admitted = !self.flag(queue).swap(true, Ordering::SeqCst);
+        admitted.then(|| SuspectPermit { scope: self.clone(), queue })
+    }
+
+    /// 128 random bits.
+    pub(super) fn entropy(&self) -> u128 {
+        match &self.shared.simulated {
+            None => uuid::Uuid::new_v4().as_u128(),
+            Some(simulated) => {
+                let drawn = simulated.drawn.fetch_add(1, Ordering::SeqCst);
+                (u128::from(simulated.seed) << 64) | u128::from(drawn)
+            }
+        }
+    }
+}
+
+/// Held while the process's one suspect of a queue runs.
+#[derive(Debug)]
+pub(super) struct SuspectPermit {
+    scope: ProcessScope,
+    queue: Queue,
+}
+
+impl Drop for SuspectPermit {
+    fn drop(&mut self) {
+        self.scope.flag(self.queue).store(false, Ordering::SeqCst);
+    }
+}
