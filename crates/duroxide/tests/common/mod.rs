@@ -1,0 +1,422 @@
+//! A store whose calls fail as told, in virtual time, for tests of the runtime.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide::clock::Clock;
+use duroxide::providers::memory::MemoryProvider;
+use duroxide::providers::{
+    ExecutionMetadata, FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnRequest, WaitUntil,
+    WorkItem, WorkRequest,
+};
+use duroxide::runtime::process::ProcessScope;
+use duroxide::runtime::registry::{ActivityRegistry, ActivityRegistryBuilder, OrchestrationRegistryBuilder};
+use duroxide::runtime::{Runtime, UnregisteredBackoffConfig};
+use duroxide::{
+    Client, DispatcherCapabilityFilter, Event, OrchestrationRegistry, OrchestrationStatus, RuntimeOptions,
+};
+
+/// How a call goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The store does nothing and says so.
+    FailBefore,
+    /// The store does it, and the answer is lost.
+    LoseAnswer,
+}
+
+/// A store whose calls fail as told.
+pub(crate) struct Faulty {
+    inner: Arc<dyn Provider>,
+    plan: Mutex<BTreeMap<&'static str, VecDeque<Fault>>>,
+    calls: Mutex<BTreeMap<&'static str, u64>>,
+    away: AtomicBool,
+    away_for_acks: AtomicBool,
+    /// Hides the extension methods, as a wrapper that does not know them would.
+    plain: bool,
+    /// Hides the filter from the store.
+    ignore_filter: bool,
+    /// What the next fetch of work returns instead of what is stored.
+    pub(crate) instead_of_work: Mutex<Option<WorkItem>>,
+}
+
+impl Faulty {
+    pub(crate) fn new(inner: Arc<dyn Provider>) -> Self {
+        Self {
+            inner,
+            plan: Mutex::default(),
+            calls: Mutex::default(),
+            away: AtomicBool::new(false),
+            away_for_acks: AtomicBool::new(false),
+            plain: false,
+            ignore_filter: false,
+            instead_of_work: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn plain(mut self) -> Self {
+        self.plain = true;
+        self
+    }
+
+    pub(crate) fn ignoring_filter(mut self) -> Self {
+        self.ignore_filter = true;
+        self
+    }
+
+    /// The next calls of `method` go wrong like this.
+    pub(crate) fn plan(&self, method: &'static str, faults: impl IntoIterator<Item = Fault>) {
+        self.plan.lock().expect("no test panics under it").entry(method).or_default().extend(faults);
+    }
+
+    /// From now on no call succeeds, or again does.
+    pub(crate) fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
+    }
+
+    /// From now on fetches succeed, but nothing that commits or renews does.
+    pub(crate) fn set_away_for_acks(&self, away: bool) {
+        self.away_for_acks.store(away, Ordering::SeqCst);
+    }
+
+    pub(crate) fn calls(&self, method: &'static str) -> u64 {
+        self.calls.lock().expect("no test panics under it").get(method).copied().unwrap_or(0)
+    }
+
+    async fn call<T>(
+        &self,
+        method: &'static str,
+        call: impl Future<Output = Result<T, ProviderError>>,
+    ) -> Result<T, ProviderError> {
+        *self.calls.lock().expect("no test panics under it").entry(method).or_default() += 1;
+        let gone = || Err(ProviderError::retryable(method, "the store is away"));
+        let commits =
+            method.starts_with("ack") || method.starts_with("renew") || method.starts_with("abandon");
+        if self.away.load(Ordering::SeqCst) || (commits && self.away_for_acks.load(Ordering::SeqCst)) {
+            return gone();
+        }
+        let fault =
+            self.plan.lock().expect("no test panics under it").get_mut(method).and_then(VecDeque::pop_front);
+        match fault {
+            None => call.await,
+            Some(Fault::FailBefore) => gone(),
+            Some(Fault::LoseAnswer) => {
+                call.await?;
+                gone()
+            }
+        }
+    }
+}
+
+type Item = Option<(OrchestrationItem, String, u32)>;
+
+#[async_trait]
+impl Provider for Faulty {
+    fn name(&self) -> &str {
+        "faulty"
+    }
+
+    async fn fetch_orchestration_item(
+        &self,
+        lock: Duration,
+        poll: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Item, ProviderError> {
+        let filter = filter.filter(|_| !self.ignore_filter);
+        self.call("fetch_turns", self.inner.fetch_orchestration_item(lock, poll, filter)).await
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the trait's signature is fixed")]
+    async fn ack_orchestration_item(
+        &self,
+        token: &str,
+        execution_id: u64,
+        events: Vec<Event>,
+        work: Vec<WorkItem>,
+        messages: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<(), ProviderError> {
+        let ack = self.inner.ack_orchestration_item(
+            token,
+            execution_id,
+            events,
+            work,
+            messages,
+            metadata,
+            cancelled,
+        );
+        self.call("ack_orchestration_item", ack).await
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        let abandon = self.inner.abandon_orchestration_item(token, delay, ignore_attempt);
+        self.call("abandon_orchestration_item", abandon).await
+    }
+
+    async fn renew_orchestration_item_lock(
+        &self,
+        token: &str,
+        extend: Duration,
+    ) -> Result<(), ProviderError> {
+        self.call("renew_orchestration_item_lock", self.inner.renew_orchestration_item_lock(token, extend))
+            .await
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock: Duration,
+        poll: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+        self.call("fetch_work", self.inner.fetch_work_item(lock, poll, session, tags)).await
+    }
+
+    async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
+        self.call("ack_work_item", self.inner.ack_work_item(token, completion)).await
+    }
+
+    async fn abandon_work_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        self.call("abandon_work_item", self.inner.abandon_work_item(token, delay, ignore_attempt)).await
+    }
+
+    async fn renew_work_item_lock(&self, token: &str, extend: Duration) -> Result<(), ProviderError> {
+        self.call("renew_work_item_lock", self.inner.renew_work_item_lock(token, extend)).await
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owners: &[&str],
+        extend: Duration,
+        idle: Duration,
+    ) -> Result<usize, ProviderError> {
+        self.call("renew_session_lock", self.inner.renew_session_lock(owners, extend, idle)).await
+    }
+
+    async fn cleanup_orphaned_sessions(&self, idle: Duration) -> Result<usize, ProviderError> {
+        self.call("cleanup_orphaned_sessions", self.inner.cleanup_orphaned_sessions(idle)).await
+    }
+
+    async fn enqueue_for_orchestrator(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<(), ProviderError> {
+        self.call("enqueue_for_orchestrator", self.inner.enqueue_for_orchestrator(item, delay)).await
+    }
+
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
+        self.call("enqueue_for_worker", self.inner.enqueue_for_worker(item)).await
+    }
+
+    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        self.call("read", self.inner.read(instance)).await
+    }
+
+    async fn read_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError> {
+        self.call("read", self.inner.read_with_execution(instance, execution_id)).await
+    }
+
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        events: Vec<Event>,
+    ) -> Result<(), ProviderError> {
+        self.call("append_with_execution", self.inner.append_with_execution(instance, execution_id, events))
+            .await
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen: u64,
+    ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
+        self.call("get_custom_status", self.inner.get_custom_status(instance, last_seen)).await
+    }
+
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
+        self.call("get_kv_value", self.inner.get_kv_value(instance, key)).await
+    }
+
+    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
+        self.call("get_kv_all_values", self.inner.get_kv_all_values(instance)).await
+    }
+
+    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
+        self.call("get_instance_stats", self.inner.get_instance_stats(instance)).await
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        self.inner.as_management_capability()
+    }
+
+    async fn fetch_turns(&self, mut request: TurnRequest) -> Result<Vec<FetchedTurn>, ProviderError> {
+        if self.ignore_filter {
+            request.filter = None;
+        }
+        if self.plain {
+            let TurnRequest { lock_timeout, poll_timeout, filter, .. } = request;
+            let fetched = self.fetch_orchestration_item(lock_timeout, poll_timeout, filter.as_ref()).await?;
+            let turn = fetched.map(|(item, lock_token, attempts)| FetchedTurn {
+                item,
+                lock_token,
+                attempts,
+                facts: None,
+            });
+            return Ok(turn.into_iter().collect());
+        }
+        self.call("fetch_turns", self.inner.fetch_turns(request)).await
+    }
+
+    async fn fetch_work(&self, request: WorkRequest) -> Result<Vec<FetchedWork>, ProviderError> {
+        if self.plain {
+            let WorkRequest { lock_timeout, poll_timeout, session, tags, .. } = request;
+            let fetched = self.fetch_work_item(lock_timeout, poll_timeout, session.as_ref(), &tags).await?;
+            let work = fetched.map(|(item, lock_token, attempts)| FetchedWork {
+                item,
+                lock_token,
+                attempts,
+                suspect: attempts > 1,
+                orchestration: None,
+            });
+            return Ok(work.into_iter().collect());
+        }
+        let mut work = self.call("fetch_work", self.inner.fetch_work(request)).await?;
+        if let Some(first) = work.first_mut()
+            && let Some(instead) = self.instead_of_work.lock().expect("no test panics under it").take()
+        {
+            first.item = instead;
+        }
+        Ok(work)
+    }
+
+    fn separates_suspects(&self) -> bool {
+        !self.plain && self.inner.separates_suspects()
+    }
+
+    async fn lost_work_items(&self, tokens: &[String], lock: Duration) -> Result<Vec<String>, ProviderError> {
+        self.call("lost_work_items", self.inner.lost_work_items(tokens, lock)).await
+    }
+
+    async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {
+        self.call("orchestration_status", self.inner.orchestration_status(instance)).await
+    }
+
+    async fn wait_for_instance(
+        &self,
+        instance: &str,
+        until: WaitUntil<'_>,
+        timeout: Duration,
+    ) -> Result<Option<OrchestrationStatus>, ProviderError> {
+        self.call("wait_for_instance", self.inner.wait_for_instance(instance, until, timeout)).await
+    }
+}
+
+/// The time of a tokio runtime whose time is paused: the store and the runtime agree on it.
+pub(crate) struct VirtualClock {
+    epoch: tokio::time::Instant,
+}
+
+impl VirtualClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { epoch: tokio::time::Instant::now() })
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now_ms(&self) -> u64 {
+        // Any fixed date will do; a small one would hide mistakes with zero.
+        1_700_000_000_000 + u64::try_from(self.epoch.elapsed().as_millis()).expect("a test ends some day")
+    }
+}
+
+/// A store in virtual time, the node on it, and a client.
+pub(crate) struct World {
+    pub(crate) memory: Arc<MemoryProvider>,
+    pub(crate) store: Arc<Faulty>,
+    pub(crate) client: Client,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(|faulty| faulty)
+    }
+
+    pub(crate) fn with(shape: impl FnOnce(Faulty) -> Faulty) -> Self {
+        let memory = Arc::new(MemoryProvider::with_clock(VirtualClock::new()));
+        let store = Arc::new(shape(Faulty::new(memory.clone())));
+        let client = Client::new(store.clone());
+        Self { memory, store, client }
+    }
+
+    pub(crate) async fn start(
+        &self,
+        activities: ActivityRegistryBuilder,
+        orchestrations: OrchestrationRegistryBuilder,
+        options: RuntimeOptions,
+    ) -> Arc<Runtime> {
+        Runtime::start_with_options(self.store.clone(), activities.build(), orchestrations.build(), options)
+            .await
+    }
+
+    /// The status of an instance once it has ended.
+    pub(crate) async fn ended(&self, instance: &str) -> OrchestrationStatus {
+        let waited = self.client.wait_for_orchestration(instance, Duration::from_secs(24 * 60 * 60)).await;
+        waited.expect("the instance ends within a day")
+    }
+
+    pub(crate) async fn output(&self, instance: &str) -> String {
+        match self.ended(instance).await {
+            OrchestrationStatus::Completed { output, .. } => output,
+            other => panic!("expected a completion, got {other:?}"),
+        }
+    }
+
+    pub(crate) async fn failure(&self, instance: &str) -> duroxide::ErrorDetails {
+        match self.ended(instance).await {
+            OrchestrationStatus::Failed { details, .. } => details,
+            other => panic!("expected a failure, got {other:?}"),
+        }
+    }
+}
+
+/// Options of a process of its own, with short backoffs.
+pub(crate) fn options() -> RuntimeOptions {
+    RuntimeOptions {
+        process: ProcessScope::simulated(1),
+        unregistered_backoff: UnregisteredBackoffConfig {
+            base_delay: Duration::from_millis(100),
+            max_delay: Duration::from_secs(2),
+        },
+        ..RuntimeOptions::default()
+    }
+}
+
+pub(crate) fn activities() -> ActivityRegistryBuilder {
+    ActivityRegistry::builder()
+}
+
+pub(crate) fn orchestrations() -> OrchestrationRegistryBuilder {
+    OrchestrationRegistry::builder()
+}

@@ -1,0 +1,286 @@
+//! Panics, slow activities, suspects and shutdown: capacity is never lost, and nobody pays for a neighbour.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use duroxide::providers::WorkItem;
+use duroxide::runtime::process::ProcessScope;
+use duroxide::{ActivityContext, ErrorDetails, OrchestrationContext, OrchestrationStatus, RuntimeOptions};
+
+use crate::common::{World, activities, options, orchestrations};
+
+fn one_slot() -> RuntimeOptions {
+    RuntimeOptions { orchestration_concurrency: 1, worker_concurrency: 1, ..options() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn panics_in_handlers_take_no_capacity() {
+    let world = World::new();
+    let acts = activities()
+        .register("Panic", |_ctx: ActivityContext, _input: String| async move { panic!("activity boom") })
+        .register("Fine", |_ctx: ActivityContext, input: String| async move { Ok(input) });
+    let orchs = orchestrations()
+        .register("Panics", |_ctx: OrchestrationContext, _input: String| async move {
+            panic!("orchestration boom")
+        })
+        .register("CallsPanic", |ctx: OrchestrationContext, _input: String| async move {
+            ctx.schedule_activity("Panic", "").await
+        })
+        .register("Fine", |ctx: OrchestrationContext, input: String| async move {
+            ctx.schedule_activity("Fine", input).await
+        });
+    let runtime = world.start(acts, orchs, one_slot()).await;
+    for n in 0..5 {
+        world.client.start_orchestration(format!("p{n}"), "Panics", "").await.expect("start");
+        world.client.start_orchestration(format!("c{n}"), "CallsPanic", "").await.expect("start");
+    }
+    for n in 0..5 {
+        let panicked = world.failure(&format!("p{n}")).await;
+        assert_eq!(panicked.display_message(), "orchestration panicked: orchestration boom");
+        let called = world.failure(&format!("c{n}")).await;
+        assert_eq!(called.display_message(), "activity panicked: activity boom");
+    }
+    world.client.start_orchestration("after", "Fine", "ok").await.expect("start");
+    assert_eq!(world.output("after").await, "ok");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_of_a_wrong_kind_in_the_worker_queue_is_removed_and_the_worker_goes_on() {
+    let world = World::new();
+    let acts = activities().register("Fine", |_ctx: ActivityContext, input: String| async move { Ok(input) });
+    let orchs = orchestrations().register("Fine", |ctx: OrchestrationContext, input: String| async move {
+        ctx.schedule_activity("Fine", input).await
+    });
+    let runtime = world.start(acts, orchs, one_slot()).await;
+    let wrong = WorkItem::CancelInstance { instance: "someone".to_string(), reason: "misplaced".to_string() };
+    *world.store.instead_of_work.lock().expect("unused") = Some(wrong);
+    world.client.start_orchestration("robbed", "Fine", "x").await.expect("start");
+    world.client.start_orchestration("next", "Fine", "ok").await.expect("start");
+    assert_eq!(world.output("next").await, "ok");
+    assert!(world.store.calls("fetch_work") < 20, "the worker does not spin on it");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_activities_do_not_hold_up_what_comes_behind_them() {
+    let world = World::new();
+    let acts = activities()
+        .register("Slow", |_ctx: ActivityContext, input: String| async move {
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            Ok(input)
+        })
+        .register("Quick", |_ctx: ActivityContext, input: String| async move { Ok(input) });
+    let call = |name: &'static str| {
+        move |ctx: OrchestrationContext, input: String| async move { ctx.schedule_activity(name, input).await }
+    };
+    let orchs = orchestrations().register("Slow", call("Slow")).register("Quick", call("Quick"));
+    let runtime = world.start(acts, orchs, options()).await;
+    for n in 0..100 {
+        world.client.start_orchestration(format!("slow{n}"), "Slow", "s").await.expect("start");
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begun = tokio::time::Instant::now();
+    world.client.start_orchestration("quick", "Quick", "q").await.expect("start");
+    assert_eq!(world.output("quick").await, "q");
+    assert!(begun.elapsed() < Duration::from_secs(1), "waited {:?} behind slow ones", begun.elapsed());
+    runtime.shutdown(Some(0)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_activity_learns_of_its_cancellation_within_a_second() {
+    let world = World::new();
+    let learned = Arc::new(std::sync::Mutex::new(None));
+    let seen = learned.clone();
+    let acts = activities().register("Wait", move |ctx: ActivityContext, _input: String| {
+        let seen = seen.clone();
+        async move {
+            ctx.cancelled().await;
+            *seen.lock().expect("no panic under it") = Some(tokio::time::Instant::now());
+            Err("cancelled".to_string())
+        }
+    });
+    let orchs = orchestrations().register("Wait", |ctx: OrchestrationContext, _input: String| async move {
+        ctx.schedule_activity("Wait", "").await
+    });
+    let runtime = world.start(acts, orchs, options()).await;
+    world.client.start_orchestration("c", "Wait", "").await.expect("start");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let cancelled = tokio::time::Instant::now();
+    world.client.cancel_instance("c", "enough").await.expect("cancel");
+    let failure = world.failure("c").await;
+    assert_eq!(failure.display_message(), "canceled: enough");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let learned = learned.lock().expect("no panic under it").expect("the activity was told");
+    assert!(learned - cancelled < Duration::from_secs(1), "told after {:?}", learned - cancelled);
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_ignores_its_cancellation_is_aborted_after_the_grace_period() {
+    struct Ends(Arc<AtomicBool>);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let world = World::new();
+    let ended = Arc::new(AtomicBool::new(false));
+    let flag = ended.clone();
+    let acts = activities().register("Deaf", move |_ctx: ActivityContext, _input: String| {
+        let ends = Ends(flag.clone());
+        async move {
+            tokio::time::sleep(Duration::from_secs(100_000)).await;
+            drop(ends);
+            Ok(String::new())
+        }
+    });
+    let orchs = orchestrations().register("Deaf", |ctx: OrchestrationContext, _input: String| async move {
+        ctx.schedule_activity("Deaf", "").await
+    });
+    let runtime = world.start(acts, orchs, options()).await;
+    world.client.start_orchestration("d", "Deaf", "").await.expect("start");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.client.cancel_instance("d", "stop").await.expect("cancel");
+    world.failure("d").await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert!(!ended.load(Ordering::SeqCst), "still within the grace period of 10 s");
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(ended.load(Ordering::SeqCst), "aborted after it");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_keeps_its_time_and_gives_unfinished_work_back_uncounted() {
+    let world = World::new();
+    let attempts = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = attempts.clone();
+    let acts = activities().register("Long", move |ctx: ActivityContext, _input: String| {
+        seen.lock().expect("no panic under it").push(ctx.attempt());
+        async move {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            Ok("done".to_string())
+        }
+    });
+    let orchs = || {
+        orchestrations().register("Long", |ctx: OrchestrationContext, _input: String| async move {
+            ctx.schedule_activity("Long", "").await
+        })
+    };
+    let first = world.start(acts, orchs(), options()).await;
+    world.client.start_orchestration("l", "Long", "").await.expect("start");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begun = tokio::time::Instant::now();
+    first.clone().shutdown(Some(3000)).await;
+    assert!(begun.elapsed() <= Duration::from_millis(3600), "shutdown took {:?}", begun.elapsed());
+    first.wait_until_ended().await;
+    let fetches = world.store.calls("fetch_turns") + world.store.calls("fetch_work");
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let later = world.store.calls("fetch_turns") + world.store.calls("fetch_work");
+    assert_eq!(fetches, later, "no poller is left running");
+
+    let seen = attempts.clone();
+    let acts = activities().register("Long", move |ctx: ActivityContext, _input: String| {
+        seen.lock().expect("no panic under it").push(ctx.attempt());
+        async move { Ok("done".to_string()) }
+    });
+    let begun = tokio::time::Instant::now();
+    let second = world.start(acts, orchs(), options()).await;
+    assert_eq!(world.output("l").await, "done");
+    assert!(
+        begun.elapsed() < Duration::from_secs(1),
+        "given back, not left to expire: {:?}",
+        begun.elapsed()
+    );
+    assert_eq!(*attempts.lock().expect("no panic under it"), [1, 1], "the attempt was taken back");
+    second.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_lets_work_in_progress_finish() {
+    let world = World::new();
+    let acts = activities().register("Short", |_ctx: ActivityContext, _input: String| async move {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        Ok("done".to_string())
+    });
+    let orchs = orchestrations().register("Short", |ctx: OrchestrationContext, _input: String| async move {
+        ctx.schedule_activity("Short", "").await
+    });
+    let runtime = world.start(acts, orchs, options()).await;
+    world.client.start_orchestration("s", "Short", "").await.expect("start");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    runtime.shutdown(Some(5000)).await;
+    let snapshot = format!("{:?}", world.memory.snapshot());
+    assert!(snapshot.contains("ActivityCompleted"), "the result was kept: {snapshot}");
+}
+
+/// Ten crashes of a process that runs 200 healthy slow activities beside one that kills it.
+#[tokio::test(start_paused = true)]
+async fn a_neighbour_that_kills_the_process_again_and_again_is_poisoned_alone() {
+    let world = World::new();
+    let crash = Arc::new(AtomicBool::new(false));
+    let finished = Arc::new(AtomicU32::new(0));
+    let orchs = || {
+        orchestrations()
+            .register("Healthy", |ctx: OrchestrationContext, _input: String| async move {
+                ctx.schedule_activity("Healthy", "").await
+            })
+            .register("Killer", |ctx: OrchestrationContext, _input: String| async move {
+                ctx.schedule_activity("Killer", "").await
+            })
+    };
+    for n in 0..200 {
+        world.client.start_orchestration(format!("h{n}"), "Healthy", "").await.expect("start");
+    }
+    world.client.start_orchestration("killer", "Killer", "").await.expect("start");
+    let mut crashes = 0;
+    let outcome = loop {
+        let (killer, healthy) = (crash.clone(), finished.clone());
+        let acts = activities()
+            .register("Killer", move |_ctx: ActivityContext, _input: String| {
+                killer.store(true, Ordering::SeqCst);
+                std::future::pending::<Result<String, String>>()
+            })
+            .register("Healthy", move |_ctx: ActivityContext, _input: String| {
+                let healthy = healthy.clone();
+                async move {
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                    healthy.fetch_add(1, Ordering::SeqCst);
+                    Ok("well".to_string())
+                }
+            });
+        let process = ProcessScope::simulated(crashes);
+        let runtime = world.start(acts, orchs(), RuntimeOptions { process, ..options() }).await;
+        let ended = loop {
+            if crash.swap(false, Ordering::SeqCst) {
+                break None;
+            }
+            let status = world.client.get_orchestration_status("killer").await.expect("status");
+            if status.is_terminal() {
+                break Some(status);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        match ended {
+            None => {
+                crashes += 1;
+                runtime.kill();
+                runtime.wait_until_ended().await;
+            }
+            Some(status) => {
+                for n in 0..200 {
+                    assert_eq!(world.output(&format!("h{n}")).await, "well");
+                }
+                runtime.shutdown(None).await;
+                break status;
+            }
+        }
+    };
+    assert_eq!(crashes, 10, "exactly max_attempts crashes");
+    let OrchestrationStatus::Failed { details, .. } = outcome else { panic!("{outcome:?}") };
+    assert!(
+        matches!(details, ErrorDetails::Poison { attempt_count: 11, max_attempts: 10, .. }),
+        "{details:?}"
+    );
+}

@@ -1,0 +1,9 @@
+//! Faults that systems of this kind really had: each test is named after the rule that forbids one.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod capacity;
+mod deployment;
+mod outages;
+mod stuck_work;

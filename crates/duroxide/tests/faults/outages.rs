@@ -1,0 +1,173 @@
+//! The store is away, slow, or loses answers; nothing fails or runs twice because of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use duroxide::runtime::registry::ActivityRegistryBuilder;
+use duroxide::{ActivityContext, OrchestrationContext, RuntimeOptions};
+
+use crate::common::{Fault, World, activities, options, orchestrations};
+
+/// An activity that counts its runs and takes `time`.
+fn counting(runs: &Arc<AtomicU32>, time: Duration) -> ActivityRegistryBuilder {
+    let runs = runs.clone();
+    activities().register("Work", move |_ctx: ActivityContext, input: String| {
+        let runs = runs.clone();
+        async move {
+            runs.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(time).await;
+            Ok(input)
+        }
+    })
+}
+
+fn chain(steps: u32) -> duroxide::OrchestrationRegistryBuilder {
+    orchestrations().register("Chain", move |ctx: OrchestrationContext, input: String| async move {
+        let mut value = input;
+        for _ in 0..steps {
+            value = ctx.schedule_activity("Work", value).await?;
+        }
+        Ok(value)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transient_error_while_renewing_a_lock_is_not_a_cancellation() {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let runtime = world.start(counting(&runs, Duration::from_secs(100)), chain(1), options()).await;
+    world.store.plan("renew_work_item_lock", [Fault::FailBefore, Fault::LoseAnswer, Fault::FailBefore]);
+    world.store.plan("lost_work_items", [Fault::FailBefore; 3]);
+    world.client.start_orchestration("slow", "Chain", "x").await.expect("start");
+    assert_eq!(world.output("slow").await, "x");
+    assert_eq!(runs.load(Ordering::SeqCst), 1, "the activity ran once");
+    assert!(
+        world.store.calls("renew_work_item_lock") >= 6,
+        "three failed and the lock was renewed all the same"
+    );
+    runtime.shutdown(None).await;
+}
+
+async fn outage_of(outage: Duration) {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let runtime = world.start(counting(&runs, Duration::from_millis(20)), chain(10), options()).await;
+    for n in 0..20 {
+        world.client.start_orchestration(format!("i{n}"), "Chain", "x").await.expect("start");
+    }
+    tokio::time::sleep(Duration::from_millis(70)).await;
+    let fetches_before = world.store.calls("fetch_turns") + world.store.calls("fetch_work");
+    world.store.set_away(true);
+    tokio::time::sleep(outage).await;
+    let fetches = world.store.calls("fetch_turns") + world.store.calls("fetch_work") - fetches_before;
+    world.store.set_away(false);
+    for n in 0..20 {
+        assert_eq!(world.output(&format!("i{n}")).await, "x");
+    }
+    let allowed = 100 + outage.as_secs() * 4;
+    assert!(fetches <= allowed, "{fetches} fetches in an outage of {outage:?}: a dispatcher spins");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_for_half_a_second_fails_no_workflow() {
+    outage_of(Duration::from_millis(500)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_for_five_minutes_fails_no_workflow_and_no_dispatcher_spins() {
+    outage_of(Duration::from_secs(300)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn acks_that_fail_while_fetches_work_poison_nothing() {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let options = RuntimeOptions { max_attempts: 3, ..options() };
+    let runtime = world.start(counting(&runs, Duration::from_millis(1)), chain(3), options).await;
+    world.store.set_away_for_acks(true);
+    world.client.start_orchestration("stubborn", "Chain", "x").await.expect("start");
+    // Each lock expires after 5 s and the instance is fetched again: far more often than `max_attempts`.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(world.store.calls("ack_orchestration_item") > 50, "many rounds were tried");
+    world.store.set_away_for_acks(false);
+    assert_eq!(world.output("stubborn").await, "x");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_whose_first_ack_fails_is_kept_and_the_activity_does_not_run_again() {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let runtime = world.start(counting(&runs, Duration::from_millis(1)), chain(1), options()).await;
+    world.store.plan("ack_work_item", [Fault::FailBefore; 5]);
+    world.client.start_orchestration("once", "Chain", "x").await.expect("start");
+    assert_eq!(world.output("once").await, "x");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert_eq!(world.store.calls("ack_work_item"), 6);
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_whose_answer_is_lost_is_neither_repeated_nor_a_failure() {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let runtime = world.start(counting(&runs, Duration::from_millis(1)), chain(5), options()).await;
+    world.store.plan("ack_orchestration_item", [Fault::LoseAnswer; 6]);
+    world.store.plan("ack_work_item", [Fault::LoseAnswer; 5]);
+    world.client.start_orchestration("lost", "Chain", "x").await.expect("start");
+    assert_eq!(world.output("lost").await, "x");
+    assert_eq!(runs.load(Ordering::SeqCst), 5, "every activity ran once");
+    let history = world.client.read_execution_history("lost", 1).await.expect("history");
+    assert_eq!(history.len(), 12, "start, five schedules, five completions, end");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_step_costs_a_poll_interval() {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let runtime = world.start(counting(&runs, Duration::ZERO), chain(200), options()).await;
+    let begun = tokio::time::Instant::now();
+    world.client.start_orchestration("quick", "Chain", "x").await.expect("start");
+    assert_eq!(world.output("quick").await, "x");
+    assert!(begun.elapsed() < Duration::from_millis(500), "200 steps took {:?} of waiting", begun.elapsed());
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_turn_and_no_activity_reads_the_history_again() {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let runtime = world.start(counting(&runs, Duration::ZERO), chain(100), options()).await;
+    world.client.start_orchestration("held", "Chain", "x").await.expect("start");
+    assert_eq!(world.output("held").await, "x");
+    assert_eq!(world.store.calls("read"), 0, "neither turns nor activities read the history");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_runtime_asks_the_store_next_to_nothing() {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let parked = chain(1).register("Parked", |ctx: OrchestrationContext, _input: String| async move {
+        Ok(ctx.schedule_wait("never").await)
+    });
+    let runtime = world.start(counting(&runs, Duration::ZERO), parked, options()).await;
+    for n in 0..50 {
+        world.client.start_orchestration(format!("p{n}"), "Parked", "").await.expect("start");
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let all = |world: &World| {
+        ["fetch_turns", "fetch_work", "renew_work_item_lock", "lost_work_items", "read", "wait_for_instance"]
+            .iter()
+            .map(|method| world.store.calls(method))
+            .sum::<u64>()
+    };
+    let before = all(&world);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let calls = all(&world) - before;
+    assert!(calls <= 100, "{calls} calls in 100 idle seconds");
+    runtime.shutdown(None).await;
+}
