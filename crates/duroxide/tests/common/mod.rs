@@ -131,7 +131,6 @@ impl Provider for Faulty {
         self.call("fetch_turns", self.inner.fetch_orchestration_item(lock, poll, filter)).await
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the trait's signature is fixed")]
     async fn ack_orchestration_item(
         &self,
         token: &str,
@@ -387,17 +386,19 @@ impl World {
     }
 
     pub(crate) async fn output(&self, instance: &str) -> String {
-        match self.ended(instance).await {
-            OrchestrationStatus::Completed { output, .. } => output,
-            other => panic!("expected a completion, got {other:?}"),
-        }
+        let status = self.ended(instance).await;
+        let OrchestrationStatus::Completed { output, .. } = status else {
+            panic!("expected a completion, got {status:?}")
+        };
+        output
     }
 
     pub(crate) async fn failure(&self, instance: &str) -> duroxide::ErrorDetails {
-        match self.ended(instance).await {
-            OrchestrationStatus::Failed { details, .. } => details,
-            other => panic!("expected a failure, got {other:?}"),
-        }
+        let status = self.ended(instance).await;
+        let OrchestrationStatus::Failed { details, .. } = status else {
+            panic!("expected a failure, got {status:?}")
+        };
+        details
     }
 }
 
