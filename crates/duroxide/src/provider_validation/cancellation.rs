@@ -1,0 +1,88 @@
+//! Activities that a turn gives up, and instances that somebody cancels.
+
+use super::ProviderFactory;
+use super::fixture::{
+    Commit, Store, activity, cancel, completed, event, expect_lock_lost, named, scheduled, start,
+};
+
+/// The turn that gives up an activity deletes it, whether it waits or runs.
+pub async fn a_turn_deletes_the_activities_that_it_cancels(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin_with("a", |commit| commit.work([activity("a", 2), activity("a", 3), activity("a", 4)])).await;
+    let runs = store.work().await;
+    store.send(event("a", "go")).await;
+    let turn = store.turn_of("a").await;
+    store.commit(&turn, Commit::of(&turn).cancels([named("a", 2), named("a", 3)])).await;
+    expect_lock_lost(store.provider.renew_work_item_lock(&runs.token, store.lock).await);
+    expect_lock_lost(store.provider.ack_work_item(&runs.token, Some(completed("a", 2))).await);
+    store.expect_no_turn().await;
+    assert_eq!(store.work().await.item, activity("a", 4));
+    store.expire_locks().await;
+    assert_eq!(store.work().await.item, activity("a", 4));
+    store.expect_no_work().await;
+}
+
+/// To give up what is not queued (any more) is no mistake.
+pub async fn cancelling_what_is_not_queued_is_no_mistake(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin_with("a", |commit| commit.work([activity("a", 2)])).await;
+    let work = store.work().await;
+    store.complete(&work).await;
+    let turn = store.turn_of("a").await;
+    store.commit(&turn, Commit::of(&turn).cancels([named("a", 2), named("a", 99), named("nobody", 1)])).await;
+    store.expect_no_work().await;
+}
+
+/// An activity that is scheduled and given up in one turn never runs.
+pub async fn an_activity_scheduled_and_cancelled_in_one_turn_never_runs(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store
+        .begin_with("a", |commit| {
+            commit
+                .events([scheduled(2, "a")])
+                .work([activity("a", 2), activity("a", 3)])
+                .cancels([named("a", 2)])
+        })
+        .await;
+    assert_eq!(store.work().await.item, activity("a", 3));
+    store.expect_no_work().await;
+}
+
+/// The store deletes the activities it is told to delete and no others, also at the end of an instance.
+pub async fn an_ended_instance_keeps_the_activities_that_it_did_not_cancel(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin_with("a", |commit| commit.work([activity("a", 2), activity("a", 3)])).await;
+    store.send(event("a", "go")).await;
+    let turn = store.turn_of("a").await;
+    store.commit(&turn, Commit::of(&turn).cancels([named("a", 3)]).completes("done")).await;
+    assert_eq!(store.work().await.item, activity("a", 2));
+    store.expect_no_work().await;
+}
+
+/// Activities are named by instance, execution and id; a cancellation hits none but its own.
+pub async fn a_cancellation_hits_only_what_it_names(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin_with("b", |commit| commit.work([activity("b", 2)])).await;
+    store.begin_with("a", |commit| commit.work([activity("a", 2)])).await;
+    store.send(event("a", "go")).await;
+    let turn = store.turn_of("a").await;
+    let mut other_execution = named("a", 2);
+    other_execution.execution_id = 2;
+    store.commit(&turn, Commit::of(&turn).cancels([other_execution])).await;
+    store.send(event("a", "go")).await;
+    let turn = store.turn_of("a").await;
+    store.commit(&turn, Commit::of(&turn).cancels([named("a", 2)])).await;
+    assert_eq!(store.work().await.item, activity("b", 2));
+    store.expect_no_work().await;
+}
+
+/// A cancel reaches an instance that has not begun, has begun, or runs a turn right now.
+pub async fn a_cancel_reaches_the_instance(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.send_all([start("a"), cancel("a")]).await;
+    let turn = store.turn_of("a").await;
+    assert_eq!(turn.item.messages, vec![start("a"), cancel("a")]);
+    store.send(cancel("a")).await;
+    store.pass(&turn).await;
+    assert_eq!(store.turn_of("a").await.item.messages, vec![cancel("a")]);
+}

@@ -1,0 +1,44 @@
+//! The provider contract as tests.
+//!
+//! One line runs all of them on a store:
+//!
+//! ```ignore
+//! duroxide::provider_validation_tests!(MyFactory::new());
+//! ```
+//!
+//! where `MyFactory` is a [`ProviderFactory`]. Each validation becomes a `#[tokio::test]` of the same name in a
+//! module named after its family. The crate that uses the macro needs `tokio` with `rt` and `macros`.
+//! [`ForwardingProvider`] shows that the store also works behind a wrapper that knows no extension.
+
+mod factory;
+mod fixture;
+mod forwarding;
+mod list;
+
+pub mod atomicity;
+pub mod attempts;
+pub mod backoff;
+pub mod bulk;
+pub mod cancellation;
+pub mod capability_filtering;
+pub mod continue_as_new;
+pub mod deletion;
+pub mod instance_locking;
+pub mod lock_expiry;
+pub mod management;
+pub mod messages_without_instance;
+pub mod poison_message;
+pub mod queue_semantics;
+pub mod sessions;
+pub mod starts_and_collisions;
+pub mod state_of_instances;
+pub mod suspects;
+pub mod tags;
+pub mod timers;
+pub mod turn_facts;
+pub mod undecodable;
+pub mod waiting;
+pub mod work_items;
+
+pub use factory::ProviderFactory;
+pub use forwarding::ForwardingProvider;

@@ -1,0 +1,169 @@
+//! Activities of one session run with one owner at a time.
+
+use std::time::Duration;
+
+use super::ProviderFactory;
+use super::fixture::{Store, Work, activity, routed_activity};
+use crate::providers::{SessionFetchConfig, TagFilter, WorkItem};
+
+fn of_session(id: u64, session: &str) -> WorkItem {
+    routed_activity("a", id, Some(session), None)
+}
+
+/// A claim that outlives the locks of the items.
+const CLAIM_LOCKS: u32 = 4;
+
+async fn fetch_as(store: &Store<'_>, owner: &str) -> Option<Work> {
+    let config = SessionFetchConfig { owner_id: owner.to_string(), lock_timeout: store.lock * CLAIM_LOCKS };
+    let fetched = store
+        .provider
+        .fetch_work_item(store.lock, Duration::ZERO, Some(&config), &TagFilter::DefaultOnly)
+        .await;
+    let (item, token, attempts) = fetched.expect("a fetch does not fail")?;
+    Some(Work { item, token, attempts })
+}
+
+async fn work_as(store: &Store<'_>, owner: &str) -> Work {
+    fetch_as(store, owner).await.unwrap_or_else(|| panic!("there is work for {owner}"))
+}
+
+async fn queue(store: &Store<'_>, items: impl IntoIterator<Item = WorkItem>) {
+    for item in items {
+        store.queue_work(item).await;
+    }
+}
+
+/// A worker without sessions gets no activity of one.
+pub async fn a_worker_without_sessions_gets_none_of_theirs(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "s"), activity("a", 3)]).await;
+    assert_eq!(store.work().await.item, activity("a", 3));
+    store.expect_no_work().await;
+}
+
+/// A worker with sessions takes both, in the order of arrival.
+pub async fn a_worker_with_sessions_takes_all_in_order(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    let all = [of_session(2, "s"), activity("a", 3), of_session(4, "t"), of_session(5, "s")];
+    queue(&store, all.clone()).await;
+    for expected in all {
+        assert_eq!(work_as(&store, "me").await.item, expected);
+    }
+    assert!(fetch_as(&store, "me").await.is_none());
+}
+
+/// The first to fetch from a session owns it; the others get nothing of it.
+pub async fn a_session_belongs_to_whoever_fetched_first(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "s"), of_session(3, "s"), of_session(4, "t")]).await;
+    assert_eq!(work_as(&store, "me").await.item, of_session(2, "s"));
+    assert_eq!(work_as(&store, "you").await.item, of_session(4, "t"));
+    assert!(fetch_as(&store, "you").await.is_none());
+    assert_eq!(work_as(&store, "me").await.item, of_session(3, "s"));
+}
+
+/// A session stays with its owner after its work is done, and across quiet times.
+pub async fn a_session_stays_with_its_owner(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "s")]).await;
+    let work = work_as(&store, "me").await;
+    store.complete(&work).await;
+    queue(&store, [of_session(3, "s")]).await;
+    assert!(fetch_as(&store, "you").await.is_none());
+    assert_eq!(work_as(&store, "me").await.item, of_session(3, "s"));
+}
+
+/// When the claim has expired, the next one takes the session over.
+pub async fn an_expired_claim_can_be_taken_over(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "s"), of_session(3, "s")]).await;
+    let work = work_as(&store, "me").await;
+    store.complete(&work).await;
+    assert!(fetch_as(&store, "you").await.is_none());
+    factory.advance(store.lock * CLAIM_LOCKS).await;
+    assert_eq!(work_as(&store, "you").await.item, of_session(3, "s"));
+    queue(&store, [of_session(4, "s")]).await;
+    assert!(fetch_as(&store, "me").await.is_none());
+}
+
+/// An item whose own lock expired stays within its session.
+pub async fn an_expired_item_stays_in_its_session(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "s")]).await;
+    work_as(&store, "me").await;
+    store.expire_locks().await;
+    assert!(fetch_as(&store, "you").await.is_none());
+    store.expect_no_work().await;
+    let again = work_as(&store, "me").await;
+    assert_eq!((again.item, again.attempts), (of_session(2, "s"), 2));
+}
+
+/// A claim that is renewed holds longer; only those of the named owners are renewed.
+pub async fn renewed_sessions_stay_with_their_owners(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "s"), of_session(3, "t"), of_session(4, "s"), of_session(5, "t")]).await;
+    work_as(&store, "me").await;
+    work_as(&store, "you").await;
+    let long = store.lock * 100;
+    let renewed = store.provider.renew_session_lock(&["me", "nobody"], long, long).await.expect("renewed");
+    assert_eq!(renewed, 1);
+    factory.advance(store.lock * CLAIM_LOCKS).await;
+    // The claim of `you` has expired, that of `me` has not.
+    let third = SessionFetchConfig { owner_id: "third".to_string(), lock_timeout: store.lock };
+    let fetched = store
+        .provider
+        .fetch_work_item(store.lock, Duration::ZERO, Some(&third), &TagFilter::DefaultOnly)
+        .await
+        .expect("a fetch does not fail");
+    assert_eq!(fetched.expect("the session is free").0, of_session(5, "t"));
+    assert_eq!(work_as(&store, "me").await.item, of_session(4, "s"));
+    assert_eq!(store.provider.renew_session_lock(&["you"], long, long).await.expect("renewed"), 0);
+    assert_eq!(store.provider.renew_session_lock(&[], long, long).await.expect("renewed"), 0);
+}
+
+/// A session without activity for the idle time is not renewed; work on it counts as activity.
+pub async fn an_idle_session_is_not_renewed(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "busy"), of_session(3, "idle")]).await;
+    let busy = work_as(&store, "me").await;
+    let idle = work_as(&store, "me").await;
+    store.complete(&idle).await;
+    let (half, long) = (store.lock / 2, store.lock * 100);
+    factory.advance(half).await;
+    store.provider.renew_work_item_lock(&busy.token, long).await.expect("held");
+    factory.advance(half / 2).await;
+    assert_eq!(store.provider.renew_session_lock(&["me"], long, half).await.expect("renewed"), 1);
+    factory.advance(store.lock * CLAIM_LOCKS).await;
+    queue(&store, [of_session(4, "busy"), of_session(5, "idle")]).await;
+    assert_eq!(work_as(&store, "you").await.item, of_session(5, "idle"));
+    assert!(fetch_as(&store, "you").await.is_none());
+}
+
+/// Sessions that nobody holds and for which nothing is queued are removed.
+pub async fn orphaned_sessions_are_removed(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "done"), of_session(3, "waiting"), of_session(4, "held")]).await;
+    let done = work_as(&store, "me").await;
+    work_as(&store, "me").await;
+    let idle = Duration::ZERO;
+    store.complete(&done).await;
+    assert_eq!(
+        store.provider.cleanup_orphaned_sessions(idle).await.expect("cleaned"),
+        0,
+        "claims still hold"
+    );
+    factory.advance(store.lock * CLAIM_LOCKS).await;
+    let held = fetch_as(&store, "me").await.expect("ready");
+    assert_eq!(held.item, of_session(4, "held"));
+    store.complete(&held).await;
+    assert_eq!(store.provider.cleanup_orphaned_sessions(idle).await.expect("cleaned"), 1, "only `done`");
+    assert_eq!(store.provider.cleanup_orphaned_sessions(idle).await.expect("cleaned"), 0);
+}
+
+/// Tags and sessions are both looked at.
+pub async fn a_session_item_needs_a_matching_tag(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [routed_activity("a", 2, Some("s"), Some("gpu")), of_session(3, "s")]).await;
+    assert_eq!(work_as(&store, "me").await.item, of_session(3, "s"));
+    assert!(fetch_as(&store, "me").await.is_none());
+}
