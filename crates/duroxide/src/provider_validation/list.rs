@@ -216,6 +216,7 @@ macro_rules! __for_each_provider_validation {
                 an_undecodable_instance_blocks_no_other,
                 an_undecodable_event_is_set_aside,
                 an_inbox_of_nothing_but_undecodable_events_is_passed_over,
+                an_expired_turn_of_nothing_but_undecodable_events_is_passed_over,
                 an_undecodable_start_is_delivered_as_such,
                 an_undecodable_completion_is_delivered_as_such,
                 an_undecodable_work_item_fails_its_activity,

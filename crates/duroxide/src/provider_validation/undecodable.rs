@@ -155,6 +155,22 @@ pub async fn an_inbox_of_nothing_but_undecodable_events_is_passed_over(factory: 
     assert_eq!((turn.item.messages, turn.attempts), (vec![event("a", "good")], 1));
 }
 
+/// The same for an instance whose lock expired meanwhile: it is passed over, and what comes later reaches it.
+pub async fn an_expired_turn_of_nothing_but_undecodable_events_is_passed_over(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin("a").await;
+    store.send(event("a", "bad")).await;
+    store.turn_of("a").await;
+    if !store.corrupt_messages("a", ItemKind::Event).await {
+        return;
+    }
+    store.send_after(event("a", "good"), store.lock * 2).await;
+    store.expire_locks().await;
+    store.expect_no_turn().await;
+    store.expire_locks().await;
+    assert_eq!(store.turn_of("a").await.item.messages, vec![event("a", "good")]);
+}
+
 /// A start that does not decode cannot be done without: the item says so, counted each time.
 pub async fn an_undecodable_start_is_delivered_as_such(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;

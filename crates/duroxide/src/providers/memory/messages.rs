@@ -104,6 +104,9 @@ impl State {
         let Some(row) = self.instances.get_mut(&instance) else { return };
         if columns.kind == ItemKind::Cancel {
             row.not_before = 0;
+            if let Some(lock) = &mut row.lock {
+                lock.cancelled = true;
+            }
         }
         let message = MessageRow {
             kind: columns.kind,

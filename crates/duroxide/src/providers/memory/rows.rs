@@ -133,6 +133,8 @@ pub(super) struct TurnLock {
     pub(super) until: Ms,
     /// The messages that this lock's fetch returned.
     pub(super) messages: Vec<MessageKey>,
+    /// Whether a cancel arrived since: then the turn cannot end in a backoff.
+    pub(super) cancelled: bool,
 }
 
 /// One run of an instance.

@@ -67,10 +67,12 @@ impl State {
         Fetched::Items(turns)
     }
 
-    /// Locks an instance that is ready. `None` when all its visible messages had to be set aside.
+    /// Locks an instance that is ready. `None` when none of its messages can be admitted.
     fn take_turn(&mut self, now: Ms, instance: &str, request: &TurnRequest) -> Option<FetchedTurn> {
         let admitted = self.admit_messages(now, instance);
         if admitted.keys.is_empty() {
+            // Also when an expired lock still stood in the row.
+            self.instances.get_mut(instance)?.lock = None;
             self.reindex_turn(instance);
             return None;
         }
@@ -87,7 +89,7 @@ impl State {
         let suspect = row.suspicion.is_suspect();
         row.suspicion = row.suspicion.when_locked();
         let until = now.saturating_add(to_ms(millis(request.lock_timeout)));
-        row.lock = Some(TurnLock { token: token.clone(), until, messages: admitted.keys });
+        row.lock = Some(TurnLock { token: token.clone(), until, messages: admitted.keys, cancelled: false });
         let loaded = match admitted.error {
             Some(error) => Loaded { events: Vec::new(), part: HistoryPart::Whole, error: Some(error) },
             None => load_history(row, request.held.held(instance)),
@@ -163,22 +165,17 @@ impl State {
     ) -> Result<(), ProviderError> {
         let instance = self.holder_of_turn(now, "abandon_orchestration_item", token)?;
         let Some(row) = self.instances.get_mut(&instance) else { return Ok(()) };
-        let messages = row.lock.take().map(|lock| lock.messages).unwrap_or_default();
+        let Some(lock) = row.lock.take() else { return Ok(()) };
         if ignore_attempt {
-            for key in &messages {
+            for key in &lock.messages {
                 if let Some(message) = row.message_mut(*key) {
                     message.attempts = message.attempts.saturating_sub(1);
                 }
             }
         }
         row.suspicion = row.suspicion.when_abandoned(ignore_attempt);
-        // A cancel that arrived while the instance was locked ends the backoff before it begins.
-        let newly_cancelled = row
-            .inbox()
-            .iter()
-            .any(|(key, message)| message.kind == ItemKind::Cancel && messages.binary_search(key).is_err());
         row.not_before = match delay {
-            Some(delay) if !newly_cancelled => now.saturating_add(to_ms(millis(delay))),
+            Some(delay) if !lock.cancelled => now.saturating_add(to_ms(millis(delay))),
             Some(_) | None => 0,
         };
         self.reindex_turn(&instance);
