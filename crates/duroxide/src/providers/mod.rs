@@ -6,6 +6,8 @@ mod fetch;
 pub mod management;
 pub mod memory;
 mod provider;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod tag;
 
 pub use admin::ProviderAdmin;

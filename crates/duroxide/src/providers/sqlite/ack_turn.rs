@@ -1,0 +1,289 @@
+//! The commit of a turn: everything it did, or nothing.
+
+use duroxide_core::{
+    Event, ExecutionMetadata, ItemKind, ScheduledActivityIdentifier, WorkItem, columns_of, pack_version,
+};
+use semver::Version;
+
+use super::enqueue::{EncodedItem, FullInbox, check_message, create_execution, deliver, put_message, start};
+use super::fault::Fault;
+use super::history::{Appended, EncodedEvents, append, drop_timers, rows};
+use super::instance_row::{NOT_PINNED, QUEUE_COLUMNS, QueueRow, Status, queue_columns};
+use super::token::Token;
+use super::tx::Tx;
+use super::values::{Ms, to_column};
+use super::work;
+
+/// What a turn commits, in its stored form.
+#[derive(Debug)]
+pub(super) struct TurnCommit {
+    execution_id: u64,
+    history_delta: EncodedEvents,
+    worker_items: Vec<EncodedItem>,
+    orchestrator_items: Vec<EncodedItem>,
+    metadata: ExecutionMetadata,
+    status: Option<Status>,
+    cancelled_activities: Vec<ScheduledActivityIdentifier>,
+}
+
+impl TurnCommit {
+    /// Checks everything that can be wrong by itself, and encodes.
+    pub(super) fn new(
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<Self, Fault> {
+        worker_items.iter().try_for_each(work::check_work)?;
+        orchestrator_items.iter().try_for_each(check_message)?;
+        let status = match &metadata.status {
+            Some(word) => {
+                let status = Status::from_word(word);
+                Some(status.ok_or_else(|| Fault::Invalid(format!("unknown status '{word}'")))?)
+            }
+            None => None,
+        };
+        Ok(Self {
+            execution_id,
+            history_delta: EncodedEvents::new(history_delta)?,
+            worker_items: EncodedItem::all(worker_items)?,
+            orchestrator_items: EncodedItem::all(orchestrator_items)?,
+            metadata,
+            status,
+            cancelled_activities,
+        })
+    }
+
+    /// What it weighs in a group.
+    pub(super) fn bytes(&self) -> usize {
+        let items = self.worker_items.iter().chain(&self.orchestrator_items);
+        self.history_delta.bytes() + items.map(|item| item.json.len()).sum::<usize>()
+    }
+}
+
+/// Commits a turn.
+pub(super) fn ack(tx: &mut Tx<'_>, token: Token, commit: &mut TurnCommit) -> Result<(), Fault> {
+    let (mut row, about) = load_held(tx, token)?;
+    delete_locked_messages(tx, &mut row)?;
+    row.lock = None;
+    row.suspect = false;
+    row.suspect_before = false;
+    row.not_before = 0;
+    let appended = append(tx, &mut row, commit.execution_id, &mut commit.history_delta)?;
+    write_execution(tx, &mut row, commit)?;
+    rename(tx, &row, &about, &commit.metadata)?;
+    for item in &commit.worker_items {
+        work::put(tx, item)?;
+    }
+    for cancelled in &commit.cancelled_activities {
+        work::cancel(tx, cancelled)?;
+    }
+    let mut own = Own { row, instance: &about.instance, front: None };
+    for item in &commit.orchestrator_items {
+        send(tx, &mut own, item)?;
+    }
+    let mut row = own.row;
+    if row.status.ends_instance() {
+        drop_inbox(tx, &mut row)?;
+    }
+    row.recompute_ready_at(tx)?;
+    save(tx, &row)?;
+    if appended == Appended::State || row.status.ends_instance() {
+        tx.effects.changed.push(about.instance);
+    }
+    Ok(())
+}
+
+/// Refuses a call that is wrong in itself, unless its lock is lost, which is what the caller must know first.
+pub(super) fn refuse(tx: &Tx<'_>, token: Token, fault: Fault) -> Result<(), Fault> {
+    QueueRow::held_by(tx, token)?;
+    Err(fault)
+}
+
+/// The columns of an instance that a commit compares, so that indexes and texts are written only on change.
+struct Description {
+    instance: String,
+    name: String,
+    version: String,
+    parent: Option<String>,
+}
+
+fn load_held(tx: &Tx<'_>, token: Token) -> Result<(QueueRow, Description), Fault> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        queue_columns!(),
+        ", i.instance_id, i.name, i.version, i.parent_instance FROM instances i WHERE i.key = ?1"
+    );
+    const AT: usize = QUEUE_COLUMNS;
+    let found = tx.db.first(SQL, [token.key], |row| {
+        let about = Description {
+            instance: row.get(AT)?,
+            name: row.get(AT + 1)?,
+            version: row.get(AT + 2)?,
+            parent: row.get(AT + 3)?,
+        };
+        Ok((QueueRow::from_row(row)?, about))
+    })?;
+    match found {
+        Some((row, about)) if row.is_held_by(token, tx.now) => Ok((row, about)),
+        Some(_) | None => Err(Fault::LockLost),
+    }
+}
+
+fn delete_locked_messages(tx: &Tx<'_>, row: &mut QueueRow) -> Result<(), Fault> {
+    const SQL: &str = "DELETE FROM inbox \
+         WHERE instance_key = ?1 AND (visible_at, position) <= (?2, ?3) AND position < ?4";
+    if let Some(lock) = row.lock {
+        let deleted = tx.db.execute(SQL, (row.key, lock.visible_at, lock.position, lock.watermark))?;
+        row.inbox_count -= rows(deleted);
+    }
+    Ok(())
+}
+
+/// Writes what the metadata say about the execution, and what follows from it for the instance.
+fn write_execution(tx: &Tx<'_>, row: &mut QueueRow, commit: &TurnCommit) -> Result<(), Fault> {
+    const OUTPUT: &str = "UPDATE executions SET output = ?3 WHERE instance_key = ?1 AND execution_id = ?2";
+    const STATUS: &str = "UPDATE executions SET status = ?3, completed_at = ?4 \
+         WHERE instance_key = ?1 AND execution_id = ?2";
+    let execution_id = to_column(commit.execution_id);
+    if let Some(output) = &commit.metadata.output {
+        tx.db.execute(OUTPUT, (row.key, execution_id, output))?;
+    }
+    if let Some(pinned) = &commit.metadata.pinned_duroxide_version {
+        pin(tx, row, commit.execution_id, pinned)?;
+    }
+    match commit.status {
+        // The row of an execution that goes on says so already, unless it had ended before.
+        Some(Status::Running) => {
+            const AGAIN: &str = "UPDATE executions SET status = ?3, completed_at = NULL \
+                 WHERE instance_key = ?1 AND execution_id = ?2 AND status <> ?3";
+            tx.db.execute(AGAIN, (row.key, execution_id, Status::Running.code()))?;
+        }
+        Some(ended @ (Status::Completed | Status::Failed)) => {
+            tx.db.execute(STATUS, (row.key, execution_id, ended.code(), tx.now))?;
+            row.status = ended;
+        }
+        Some(Status::ContinuedAsNew) => {
+            tx.db.execute(STATUS, (row.key, execution_id, Status::ContinuedAsNew.code(), tx.now))?;
+            drop_timers(tx.db, row, execution_id)?;
+            let next = commit.execution_id.saturating_add(1);
+            create_execution(tx, row.key, next)?;
+            if next > row.current_execution_id {
+                row.current_execution_id = next;
+                row.pinned_key = NOT_PINNED;
+            }
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+fn pin(tx: &Tx<'_>, row: &mut QueueRow, execution_id: u64, pinned: &Version) -> Result<(), Fault> {
+    const SQL: &str = "UPDATE executions SET pinned_major = ?3, pinned_minor = ?4, pinned_patch = ?5 \
+         WHERE instance_key = ?1 AND execution_id = ?2";
+    let parts = (to_column(pinned.major), to_column(pinned.minor), to_column(pinned.patch));
+    tx.db.execute(SQL, (row.key, to_column(execution_id), parts.0, parts.1, parts.2))?;
+    if execution_id == row.current_execution_id {
+        row.pinned_key = pack_version(pinned);
+    }
+    Ok(())
+}
+
+/// Writes name, version and parent where the turn changed them.
+fn rename(
+    tx: &Tx<'_>,
+    row: &QueueRow,
+    about: &Description,
+    metadata: &ExecutionMetadata,
+) -> Result<(), Fault> {
+    let name = metadata.orchestration_name.as_ref().unwrap_or(&about.name);
+    let version = metadata.orchestration_version.as_ref().unwrap_or(&about.version);
+    if *name != about.name || *version != about.version {
+        tx.db.execute(
+            "UPDATE instances SET name = ?2, version = ?3 WHERE key = ?1",
+            (row.key, name, version),
+        )?;
+    }
+    if metadata.parent_instance_id.is_some() && metadata.parent_instance_id != about.parent {
+        let sql = "UPDATE instances SET parent_instance = ?2 WHERE key = ?1";
+        tx.db.execute(sql, (row.key, &metadata.parent_instance_id))?;
+    }
+    Ok(())
+}
+
+/// The instance whose turn is committed. Its row is written once, at the end.
+struct Own<'a> {
+    row: QueueRow,
+    instance: &'a str,
+    /// Where messages that are put back go: before all that waited when the turn was committed.
+    front: Option<Ms>,
+}
+
+/// Sends what the turn sends.
+fn send(tx: &mut Tx<'_>, own: &mut Own<'_>, item: &EncodedItem) -> Result<(), Fault> {
+    let columns = columns_of(&item.item);
+    if columns.kind == ItemKind::Start {
+        // The answer to a start whose id is taken may come back to this very inbox.
+        return match start(tx, item, None)? {
+            Some(reply) => send(tx, own, &reply),
+            None => Ok(()),
+        };
+    }
+    if columns.instance != own.instance {
+        return deliver(tx, item, None, FullInbox::Admit);
+    }
+    if own.row.status.ends_instance() {
+        tx.effects.dropped_finished += 1;
+        return Ok(());
+    }
+    // Events for itself are unread ones that the turn puts back.
+    let visible_at = if columns.kind == ItemKind::Event {
+        front(tx, own)?
+    } else {
+        columns.due_ms.map_or(tx.now, to_column)
+    };
+    put_message(tx, &mut own.row, &columns, &item.json, visible_at)
+}
+
+fn front(tx: &Tx<'_>, own: &mut Own<'_>) -> Result<Ms, Fault> {
+    const SQL: &str = "SELECT visible_at FROM inbox WHERE instance_key = ?1 ORDER BY visible_at LIMIT 1";
+    if let Some(front) = own.front {
+        return Ok(front);
+    }
+    let first: Option<Ms> = tx.db.first(SQL, [own.row.key], |row| row.get(0))?;
+    let front = first.unwrap_or(0).min(0).saturating_sub(1);
+    own.front = Some(front);
+    Ok(front)
+}
+
+/// Nobody will admit what is left.
+fn drop_inbox(tx: &mut Tx<'_>, row: &mut QueueRow) -> Result<(), Fault> {
+    if row.inbox_count > 0 {
+        let dropped = tx.db.execute("DELETE FROM inbox WHERE instance_key = ?1", [row.key])?;
+        tx.effects.dropped_finished += u64::try_from(dropped).unwrap_or(u64::MAX);
+    }
+    row.inbox_count = 0;
+    Ok(())
+}
+
+fn save(tx: &Tx<'_>, row: &QueueRow) -> Result<(), Fault> {
+    const SQL: &str = "UPDATE instances SET updated_at = ?2, status = ?3, current_execution_id = ?4, pinned_key = ?5, \
+         has_kv = ?6, inbox_count = ?7, next_position = ?8, not_before = 0, ready_at = ?9, suspect = 0, \
+         suspect_before = 0, lock_nonce = NULL, lock_visible_at = NULL, lock_position = NULL, \
+         lock_watermark = NULL WHERE key = ?1";
+    let params = (
+        row.key,
+        tx.now,
+        row.status.code(),
+        to_column(row.current_execution_id),
+        row.pinned_key,
+        row.has_kv,
+        row.inbox_count,
+        row.next_position,
+        row.ready_at,
+    );
+    tx.db.execute(SQL, params)?;
+    Ok(())
+}

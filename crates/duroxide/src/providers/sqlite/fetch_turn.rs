@@ -1,0 +1,324 @@
+//! Locking ready instances for a turn.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use duroxide_core::{
+    DispatcherCapabilityFilter, ItemKind, ParentLink, WhenUndecodable, WorkItem, limits, pack_version,
+};
+
+use super::fault::Fault;
+use super::history::{self, StoredEvent};
+use super::instance_row::{NOT_PINNED, QUEUE_COLUMNS, QueueRow, TurnLock, queue_columns};
+use super::release_turn::count_ended_attempt;
+use super::set_aside::{self, AsideMessage};
+use super::token::Token;
+use super::tx::Tx;
+use super::values::{Ms, NEVER, after, from_column, from_json};
+use crate::providers::{
+    FetchedTurn, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts, TurnRequest,
+};
+
+/// What a look at a queue found.
+#[derive(Debug)]
+pub(super) struct Look<T> {
+    /// What was locked.
+    pub(super) items: Vec<T>,
+    /// If nothing was: when something may be ready without any further call.
+    pub(super) next_due: Ms,
+}
+
+/// A locked instance whose history is still encoded.
+#[derive(Debug)]
+pub(super) struct RawTurn {
+    turn: FetchedTurn,
+    history: Vec<StoredEvent>,
+}
+
+impl RawTurn {
+    pub(super) fn lock_token(&self) -> &str {
+        &self.turn.lock_token
+    }
+
+    /// Decodes the history. Done by whoever asked, not by the thread that everybody waits for.
+    pub(super) fn decode(self) -> FetchedTurn {
+        let mut turn = self.turn;
+        match history::decode(self.history) {
+            Ok(events) => turn.item.history = events,
+            Err(error) => {
+                turn.item.history_error =
+                    Some(format!("event at position {}: {}", error.event_id, error.cause));
+            }
+        }
+        turn
+    }
+}
+
+/// An instance that is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    ready_at: Ms,
+    key: i64,
+}
+
+/// Locks the instances that have been ready longest and match the filter.
+pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTurn>, Fault> {
+    let max_items = request.max_items.max(1);
+    let mut suspects = request.suspects;
+    let mut items = Vec::new();
+    loop {
+        let (candidates, next_due) =
+            candidates(tx, request.filter.as_ref(), suspects, max_items - items.len())?;
+        if candidates.is_empty() {
+            return Ok(Look { items, next_due });
+        }
+        let mut passed_over = false;
+        for candidate in candidates {
+            match take(tx, candidate.key, request)? {
+                Some(turn) => {
+                    if turn.turn.facts.as_ref().is_some_and(|facts| facts.suspect) {
+                        suspects = Suspects::Refuse;
+                    }
+                    items.push(turn);
+                }
+                None => passed_over = true,
+            }
+        }
+        if items.len() >= max_items || !passed_over {
+            return Ok(Look { items, next_due: NEVER });
+        }
+    }
+}
+
+/// The ready instances that have been so longest, at most one suspect among them, and the next due time.
+///
+/// Looks at the few distinct versions among all ready instances, and in each at its oldest rows: the cost
+/// does not depend on how many are behind those.
+fn candidates(
+    tx: &Tx<'_>,
+    filter: Option<&DispatcherCapabilityFilter>,
+    suspects: Suspects,
+    wanted: usize,
+) -> Result<(Vec<Candidate>, Ms), Fault> {
+    const PINNED_KEYS: &str = "WITH RECURSIVE keys (k) AS ( \
+           SELECT min(pinned_key) FROM instances INDEXED BY instances_ready WHERE ready_at IS NOT NULL \
+           UNION ALL \
+           SELECT (SELECT min(pinned_key) FROM instances INDEXED BY instances_ready \
+                   WHERE ready_at IS NOT NULL AND pinned_key > k) FROM keys WHERE k IS NOT NULL) \
+         SELECT k FROM keys WHERE k IS NOT NULL";
+    const OLDEST: &str = "SELECT ready_at, key FROM instances INDEXED BY instances_ready \
+         WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 ORDER BY ready_at, key LIMIT ?3";
+    let keys: Vec<i64> = tx.db.all(PINNED_KEYS, [], |row| row.get(0))?;
+    let mut clean = Vec::new();
+    let mut suspect: Option<Candidate> = None;
+    let mut next_due = NEVER;
+    for key in keys.into_iter().filter(|key| is_compatible(filter, *key)) {
+        let limit = i64::try_from(wanted).unwrap_or(i64::MAX);
+        tx.db.each(OLDEST, (key, false, limit), |row| {
+            let candidate = Candidate { ready_at: row.get(0)?, key: row.get(1)? };
+            Ok(if candidate.ready_at <= tx.now {
+                clean.push(candidate);
+                ControlFlow::Continue(())
+            } else {
+                next_due = next_due.min(candidate.ready_at);
+                ControlFlow::Break(())
+            })
+        })?;
+        if suspects == Suspects::AdmitOne {
+            let first = tx.db.first(OLDEST, (key, true, 1), |row| {
+                Ok(Candidate { ready_at: row.get(0)?, key: row.get(1)? })
+            })?;
+            match first {
+                Some(first) if first.ready_at <= tx.now => {
+                    suspect = Some(suspect.map_or(first, |other| other.min(first)));
+                }
+                Some(first) => next_due = next_due.min(first.ready_at),
+                None => {}
+            }
+        }
+    }
+    clean.extend(suspect);
+    clean.sort_unstable();
+    clean.truncate(wanted);
+    Ok((clean, next_due))
+}
+
+/// Whether the filter accepts executions with this packed version. One that is not pinned suits every filter
+/// but an empty one.
+fn is_compatible(filter: Option<&DispatcherCapabilityFilter>, pinned_key: i64) -> bool {
+    let Some(filter) = filter else { return true };
+    filter.supported_duroxide_versions.iter().any(|range| {
+        pinned_key == NOT_PINNED
+            || (pack_version(&range.min) <= pinned_key && pinned_key <= pack_version(&range.max))
+    })
+}
+
+/// The columns of an instance that a turn is told besides those of the queue.
+struct Description {
+    instance: String,
+    incarnation: u64,
+    name: String,
+    version: String,
+    parent: Option<ParentLink>,
+    last_event_id: u64,
+}
+
+/// Locks a ready instance. `None` when nothing of its inbox could be admitted.
+fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<Option<RawTurn>, Fault> {
+    let (mut row, about) = load(tx, key)?;
+    if row.lock.is_some() {
+        // The previous attempt ended by expiry.
+        count_ended_attempt(tx.db, &row)?;
+    }
+    let admitted = admit_messages(tx, &mut row, &about.instance)?;
+    let Some(last) = admitted.last else {
+        row.lock = None;
+        row.recompute_ready_at(tx)?;
+        row.save(tx.db)?;
+        return Ok(None);
+    };
+    let token = Token::new(key);
+    let suspect = row.suspect;
+    let locked_until = after(tx.now, request.lock_timeout);
+    row.lock = Some(TurnLock {
+        nonce: token.nonce,
+        visible_at: last.0,
+        position: last.1,
+        watermark: row.next_position,
+    });
+    row.suspect_before = suspect;
+    row.suspect = true;
+    row.not_before = 0;
+    row.ready_at = Some(locked_until);
+    row.save(tx.db)?;
+    tx.effects.turn_ready(locked_until);
+
+    let stored = HeldHistory {
+        incarnation: about.incarnation,
+        execution_id: row.current_execution_id,
+        last_event_id: about.last_event_id,
+    };
+    let (part, events) = if admitted.error.is_some() {
+        (HistoryPart::Whole, Vec::new())
+    } else if request.held.held(&about.instance) == Some(stored) {
+        (HistoryPart::Held, Vec::new())
+    } else {
+        (HistoryPart::Whole, history::read_stored(tx.db, key, row.current_execution_id)?)
+    };
+    let turn = FetchedTurn {
+        item: OrchestrationItem {
+            kv_snapshot: kv_snapshot(tx, &row)?,
+            instance: about.instance,
+            orchestration_name: about.name,
+            execution_id: row.current_execution_id,
+            version: about.version,
+            history: Vec::new(),
+            messages: admitted.items,
+            history_error: admitted.error,
+        },
+        lock_token: token.text(),
+        attempts: admitted.attempts,
+        facts: Some(TurnFacts {
+            now_ms: from_column(tx.now),
+            suspect,
+            incarnation: about.incarnation,
+            last_event_id: about.last_event_id,
+            parent: about.parent,
+            history: part,
+        }),
+    };
+    Ok(Some(RawTurn { turn, history: events }))
+}
+
+fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        queue_columns!(),
+        ", i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, i.parent_execution_id, \
+         i.parent_event_id, e.last_event_id FROM instances i LEFT JOIN executions e \
+         ON e.instance_key = i.key AND e.execution_id = i.current_execution_id WHERE i.key = ?1"
+    );
+    const AT: usize = QUEUE_COLUMNS;
+    let found = tx.db.first(SQL, [key], |row| {
+        let parent: Option<String> = row.get(AT + 4)?;
+        let parent_execution_id: Option<i64> = row.get(AT + 5)?;
+        let parent_event_id: Option<i64> = row.get(AT + 6)?;
+        let about = Description {
+            instance: row.get(AT)?,
+            incarnation: row.get::<_, i64>(AT + 1)?.cast_unsigned(),
+            name: row.get(AT + 2)?,
+            version: row.get(AT + 3)?,
+            parent: ParentLink::from_fields(
+                parent.as_deref(),
+                parent_execution_id.map(from_column),
+                parent_event_id.map(from_column),
+            ),
+            last_event_id: row.get::<_, Option<i64>>(AT + 7)?.map_or(0, from_column),
+        };
+        Ok((QueueRow::from_row(row)?, about))
+    })?;
+    found.ok_or_else(|| {
+        Fault::Corrupt("the index of ready instances names an instance that is not there".to_string())
+    })
+}
+
+/// The messages of a fetch, once the undecodable ones are dealt with.
+struct Admitted {
+    items: Vec<WorkItem>,
+    attempts: u32,
+    error: Option<String>,
+    /// Visible time and position of the last one.
+    last: Option<(Ms, i64)>,
+}
+
+/// The visible messages of an instance; those it can do without and that do not decode are set aside.
+fn admit_messages(tx: &mut Tx<'_>, row: &mut QueueRow, instance: &str) -> Result<Admitted, Fault> {
+    const SQL: &str = "SELECT visible_at, position, kind, attempts, item FROM inbox \
+         WHERE instance_key = ?1 AND visible_at <= ?2 ORDER BY visible_at, position LIMIT ?3";
+    let limit = history::rows(limits::MAX_MESSAGES_PER_FETCH);
+    let mut admitted = Admitted { items: Vec::new(), attempts: 0, error: None, last: None };
+    let mut position_in_turn = 0_usize;
+    let mut aside: Vec<AsideMessage> = Vec::new();
+    tx.db.each(SQL, (row.key, tx.now, limit), |found| {
+        let (visible_at, position): (Ms, i64) = (found.get(0)?, found.get(1)?);
+        let decoded: Result<WorkItem, String> = from_json(found.get_ref(4)?);
+        if let Err(cause) = &decoded {
+            match ItemKind::from_code(found.get(2)?).map(ItemKind::when_undecodable) {
+                Some(WhenUndecodable::SetAside) => {
+                    aside.push(AsideMessage { visible_at, position, cause: cause.clone() });
+                    return Ok(ControlFlow::Continue(()));
+                }
+                Some(WhenUndecodable::Poison) | None => {}
+            }
+        }
+        position_in_turn += 1;
+        match decoded {
+            Ok(item) => admitted.items.push(item),
+            Err(cause) => {
+                admitted
+                    .error
+                    .get_or_insert_with(|| format!("message at position {position_in_turn}: {cause}"));
+            }
+        }
+        let attempts: i64 = found.get(3)?;
+        admitted.attempts =
+            admitted.attempts.max(u32::try_from(attempts.saturating_add(1)).unwrap_or(u32::MAX));
+        admitted.last = Some((visible_at, position));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    for message in &aside {
+        set_aside::message(tx, row, instance, message)?;
+    }
+    Ok(admitted)
+}
+
+fn kv_snapshot(tx: &Tx<'_>, row: &QueueRow) -> Result<HashMap<String, KvEntry>, Fault> {
+    const SQL: &str = "SELECT key, value, last_updated_at_ms FROM kv WHERE instance_key = ?1";
+    if !row.has_kv {
+        return Ok(HashMap::new());
+    }
+    let entries = tx.db.all(SQL, [row.key], |found| {
+        Ok((found.get(0)?, KvEntry { value: found.get(1)?, last_updated_at_ms: from_column(found.get(2)?) }))
+    })?;
+    Ok(entries.into_iter().collect())
+}

@@ -1,0 +1,170 @@
+//! Locking ready work items.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use duroxide_core::WorkItem;
+
+use super::fault::Fault;
+use super::fetch_turn::Look;
+use super::sessions;
+use super::set_aside;
+use super::token::Token;
+use super::tx::Tx;
+use super::values::{Ms, NEVER, after, from_column, from_json};
+use super::work::{Place, WorkRow};
+use crate::providers::{FetchedWork, Suspects, TagFilter, WorkRequest};
+
+/// A work item that is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Candidate {
+    pub(super) ready_at: Ms,
+    pub(super) id: i64,
+    pub(super) suspect: bool,
+}
+
+/// Locks the work items that have been ready longest and that the worker accepts.
+pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<FetchedWork>, Fault> {
+    let max_items = request.max_items.max(1);
+    let mut suspects = request.suspects;
+    let mut next_due = NEVER;
+    let mut items: Vec<FetchedWork> = Vec::new();
+    let mut plain = oldest_without_session(tx, request, suspects, max_items, &mut next_due)?;
+    let mut in_session = sessions::oldest(tx, request, suspects, &mut next_due)?;
+    let mut set_aside = false;
+    while items.len() < max_items {
+        if suspects == Suspects::Refuse {
+            plain.retain(|candidate| !candidate.suspect);
+        }
+        let from_session = in_session.is_some_and(|head| plain.front().is_none_or(|first| head < *first));
+        let candidate = if from_session { in_session } else { plain.pop_front() };
+        let Some(candidate) = candidate else {
+            if !set_aside {
+                break;
+            }
+            set_aside = false;
+            let wanted = max_items - items.len();
+            plain = oldest_without_session(tx, request, suspects, wanted, &mut next_due)?;
+            continue;
+        };
+        match take(tx, candidate.id, request)? {
+            Some(work) => items.push(work),
+            None => set_aside = true,
+        }
+        if candidate.suspect {
+            suspects = Suspects::Refuse;
+        }
+        if from_session || candidate.suspect {
+            // The session has another head now, or suspects are no longer wanted.
+            in_session = sessions::oldest(tx, request, suspects, &mut next_due)?;
+        }
+    }
+    Ok(Look { items, next_due })
+}
+
+/// The ready work items without a session that have been so longest, oldest first, at most one suspect among
+/// them. Looks at each accepted tag and there at the oldest rows: the cost does not depend on how many are
+/// behind those.
+fn oldest_without_session(
+    tx: &Tx<'_>,
+    request: &WorkRequest,
+    suspects: Suspects,
+    wanted: usize,
+    next_due: &mut Ms,
+) -> Result<VecDeque<Candidate>, Fault> {
+    const TAGS: &str = "WITH RECURSIVE tags (t) AS ( \
+           SELECT min(tag) FROM work_items INDEXED BY work_items_ready WHERE session_id IS NULL \
+           UNION ALL \
+           SELECT (SELECT min(tag) FROM work_items INDEXED BY work_items_ready \
+                   WHERE session_id IS NULL AND tag > t) FROM tags WHERE t IS NOT NULL) \
+         SELECT t FROM tags WHERE t IS NOT NULL";
+    const OLDEST: &str = "SELECT ready_at, id FROM work_items INDEXED BY work_items_ready \
+         WHERE session_id IS NULL AND tag = ?1 AND suspect = ?2 ORDER BY ready_at, id LIMIT ?3";
+    let mut ready = Vec::new();
+    let mut oldest_suspect: Option<Candidate> = None;
+    let tags = match accepted(&request.tags) {
+        Some(tags) => tags,
+        None => tx.db.all(TAGS, [], |row| row.get(0))?,
+    };
+    for tag in &tags {
+        let limit = i64::try_from(wanted).unwrap_or(i64::MAX);
+        tx.db.each(OLDEST, (tag, false, limit), |row| {
+            let candidate = Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: false };
+            Ok(if candidate.ready_at <= tx.now {
+                ready.push(candidate);
+                ControlFlow::Continue(())
+            } else {
+                *next_due = (*next_due).min(candidate.ready_at);
+                ControlFlow::Break(())
+            })
+        })?;
+        if suspects == Suspects::AdmitOne {
+            let first = tx.db.first(OLDEST, (tag, true, 1), |row| {
+                Ok(Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: true })
+            })?;
+            match first {
+                Some(first) if first.ready_at <= tx.now => {
+                    oldest_suspect = Some(oldest_suspect.map_or(first, |other| other.min(first)));
+                }
+                Some(first) => *next_due = (*next_due).min(first.ready_at),
+                None => {}
+            }
+        }
+    }
+    ready.extend(oldest_suspect);
+    ready.sort_unstable();
+    ready.truncate(wanted);
+    Ok(ready.into())
+}
+
+/// The tags that a filter accepts, as they stand in the column; `None` means every tag.
+pub(super) fn accepted(filter: &TagFilter) -> Option<Vec<String>> {
+    match filter {
+        TagFilter::DefaultOnly => Some(vec![String::new()]),
+        TagFilter::Tags(tags) => Some(tags.iter().cloned().collect()),
+        TagFilter::DefaultAnd(tags) => Some(tags.iter().cloned().chain([String::new()]).collect()),
+        TagFilter::Any => None,
+        TagFilter::None => Some(Vec::new()),
+    }
+}
+
+/// Locks a ready work item. `None` when it had to be set aside.
+fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<FetchedWork>, Fault> {
+    const SELECT: &str = "SELECT instance_id, execution_id, activity_id, name, tag, session_id, attempts, suspect, item \
+         FROM work_items WHERE id = ?1";
+    const LOCK: &str = "UPDATE work_items SET ready_at = ?2, suspect = 1, suspect_before = ?3, attempts = ?4, \
+         lock_nonce = ?5 WHERE id = ?1";
+    let found = tx.db.first(SELECT, [id], |found| {
+        let row = WorkRow {
+            id,
+            instance: found.get(0)?,
+            execution_id: from_column(found.get(1)?),
+            activity_id: from_column(found.get(2)?),
+            name: found.get(3)?,
+            place: Place { tag: found.get(4)?, session_id: found.get(5)? },
+            attempts: u32::try_from(found.get::<_, i64>(6)?).unwrap_or(u32::MAX),
+            suspect: found.get(7)?,
+        };
+        Ok((row, from_json::<WorkItem>(found.get_ref(8)?)))
+    })?;
+    let Some((row, decoded)) = found else {
+        return Err(Fault::Corrupt("the index of ready work items names one that is not there".to_string()));
+    };
+    let item = match decoded {
+        Ok(item) => item,
+        Err(cause) => {
+            set_aside::work_item(tx, row, &cause)?;
+            return Ok(None);
+        }
+    };
+    let token = Token::new(id);
+    let attempts = row.attempts.saturating_add(1);
+    let locked_until = after(tx.now, request.lock_timeout);
+    tx.db.execute(LOCK, (id, locked_until, row.suspect, attempts, token.nonce))?;
+    tx.effects.work_ready(locked_until);
+    if let (Some(session_id), Some(config)) = (&row.place.session_id, &request.session) {
+        sessions::claim(tx, session_id, config)?;
+    }
+    sessions::queue_changed(tx, &row.place)?;
+    Ok(Some(FetchedWork { item, lock_token: token.text(), attempts, suspect: row.suspect }))
+}

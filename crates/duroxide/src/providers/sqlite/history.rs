@@ -1,0 +1,261 @@
+//! Histories: appending to them and reading them.
+
+use duroxide_core::{Event, KvChange, StateChanges, state_changes};
+use rusqlite::ErrorCode;
+use rusqlite::types::ValueRef;
+
+use super::db::Db;
+use super::enqueue::create_execution;
+use super::fault::Fault;
+use super::instance_row::{NOT_PINNED, QueueRow};
+use super::tx::Tx;
+use super::values::{from_column, from_json, to_column, to_json};
+
+/// An event with its stored form, which is made before the writer is asked where the id is known by then.
+#[derive(Debug)]
+pub(super) struct EncodedEvents {
+    events: Vec<Event>,
+    json: Vec<String>,
+}
+
+impl EncodedEvents {
+    pub(super) fn new(events: Vec<Event>) -> Result<Self, Fault> {
+        let unnumbered = events.iter().any(|event| event.event_id == 0);
+        let json =
+            if unnumbered { Vec::new() } else { events.iter().map(to_json).collect::<Result<_, _>>()? };
+        Ok(Self { events, json })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.json.iter().map(String::len).sum()
+    }
+
+    /// Gives events without an id the next one.
+    fn number(&mut self, last_event_id: u64) -> Result<(), Fault> {
+        if self.json.len() == self.events.len() {
+            return Ok(());
+        }
+        let mut last = last_event_id;
+        for event in &mut self.events {
+            if event.event_id == 0 {
+                event.event_id = last + 1;
+            }
+            last = last.max(event.event_id);
+        }
+        self.json = self.events.iter().map(to_json).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+}
+
+/// The length of an execution's history, as its row says.
+struct Length {
+    event_count: i64,
+    last_event_id: u64,
+    history_bytes: i64,
+}
+
+/// Appends events, creating the execution if need be, and makes the changes that they stand for. `row` is
+/// changed accordingly; the caller saves it.
+pub(super) fn append(
+    tx: &mut Tx<'_>,
+    row: &mut QueueRow,
+    execution_id: u64,
+    delta: &mut EncodedEvents,
+) -> Result<Appended, Fault> {
+    const LENGTH: &str = "SELECT event_count, last_event_id, history_bytes FROM executions \
+         WHERE instance_key = ?1 AND execution_id = ?2";
+    const UPDATE: &str = "UPDATE executions SET event_count = ?3, last_event_id = ?4, history_bytes = ?5 \
+         WHERE instance_key = ?1 AND execution_id = ?2";
+    let id = (row.key, to_column(execution_id));
+    let stored = tx.db.first(LENGTH, id, |found| {
+        Ok(Length {
+            event_count: found.get(0)?,
+            last_event_id: from_column(found.get(1)?),
+            history_bytes: found.get(2)?,
+        })
+    })?;
+    if stored.is_none() {
+        create_execution(tx, row.key, execution_id)?;
+    }
+    if execution_id > row.current_execution_id {
+        row.current_execution_id = execution_id;
+        row.pinned_key = NOT_PINNED;
+    }
+    let mut length = stored.unwrap_or(Length { event_count: 0, last_event_id: 0, history_bytes: 0 });
+    delta.number(length.last_event_id)?;
+    insert_events(tx.db, id, delta, &mut length)?;
+    if !delta.events.is_empty() {
+        let last = to_column(length.last_event_id);
+        tx.db.execute(UPDATE, (id.0, id.1, length.event_count, last, length.history_bytes))?;
+    }
+    apply_changes(tx, row, id, &state_changes(&delta.events))
+}
+
+/// What appended events changed for clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Appended {
+    /// The custom status or the KV store.
+    State,
+    /// The history alone.
+    HistoryOnly,
+}
+
+fn insert_events(db: &Db, id: (i64, i64), delta: &EncodedEvents, length: &mut Length) -> Result<(), Fault> {
+    const SQL: &str =
+        "INSERT INTO history (instance_key, execution_id, event_id, event) VALUES (?1, ?2, ?3, ?4)";
+    for (event, json) in delta.events.iter().zip(&delta.json) {
+        match db.execute(SQL, (id.0, id.1, to_column(event.event_id), json)) {
+            Ok(_) => {}
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                return Err(Fault::Invalid(format!("event {} is already stored", event.event_id)));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        length.event_count += 1;
+        length.last_event_id = length.last_event_id.max(event.event_id);
+        length.history_bytes += i64::try_from(json.len()).unwrap_or(i64::MAX);
+    }
+    Ok(())
+}
+
+fn apply_changes(
+    tx: &mut Tx<'_>,
+    row: &mut QueueRow,
+    id: (i64, i64),
+    changes: &StateChanges<'_>,
+) -> Result<Appended, Fault> {
+    const STATUS: &str = "INSERT INTO custom_statuses (instance_key, version, status) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (instance_key) DO UPDATE SET version = version + ?2, status = ?3";
+    const FAILURE: &str = "UPDATE executions SET failure = ?3 WHERE instance_key = ?1 AND execution_id = ?2";
+    if let Some(change) = &changes.custom_status {
+        tx.db.execute(STATUS, (row.key, to_column(change.times), change.status))?;
+    }
+    apply_kv(tx.db, row, &changes.kv)?;
+    if let Some(failure) = changes.failure {
+        tx.db.execute(FAILURE, (id.0, id.1, to_json(failure)?))?;
+    }
+    for event_id in &changes.cancelled_timers {
+        const ONE: &str = "DELETE FROM inbox INDEXED BY inbox_timers \
+             WHERE kind = 5 AND instance_key = ?1 AND execution_id = ?2 AND event_id = ?3";
+        row.inbox_count -= rows(tx.db.execute(ONE, (id.0, id.1, to_column(*event_id)))?);
+    }
+    if changes.drops_all_timers {
+        drop_timers(tx.db, row, id.1)?;
+    }
+    let visible = changes.custom_status.is_some() || !changes.kv.is_empty();
+    Ok(if visible { Appended::State } else { Appended::HistoryOnly })
+}
+
+/// Deletes all timers of an execution.
+pub(super) fn drop_timers(db: &Db, row: &mut QueueRow, execution_id: i64) -> Result<(), Fault> {
+    const ALL: &str = "DELETE FROM inbox INDEXED BY inbox_timers \
+         WHERE kind = 5 AND instance_key = ?1 AND execution_id = ?2";
+    if row.inbox_count > 0 {
+        row.inbox_count -= rows(db.execute(ALL, (row.key, execution_id))?);
+    }
+    Ok(())
+}
+
+fn apply_kv(db: &Db, row: &mut QueueRow, changes: &[KvChange<'_>]) -> rusqlite::Result<()> {
+    const SET: &str = "INSERT INTO kv (instance_key, key, last_updated_at_ms, value) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT (instance_key, key) DO UPDATE SET last_updated_at_ms = ?3, value = ?4";
+    for change in changes {
+        match change {
+            KvChange::Set { key, value, last_updated_at_ms } => {
+                db.execute(SET, (row.key, key, to_column(*last_updated_at_ms), value))?;
+                row.has_kv = true;
+            }
+            KvChange::Clear { key } => {
+                db.execute("DELETE FROM kv WHERE instance_key = ?1 AND key = ?2", (row.key, key))?;
+            }
+            KvChange::ClearAll => {
+                db.execute("DELETE FROM kv WHERE instance_key = ?1", [row.key])?;
+                row.has_kv = false;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A count of rows, as a column counts.
+pub(super) fn rows(changed: usize) -> i64 {
+    i64::try_from(changed).unwrap_or(i64::MAX)
+}
+
+/// One event as it is stored.
+#[derive(Debug)]
+pub(super) struct StoredEvent {
+    event_id: u64,
+    /// `Err` when it is not even text.
+    json: Result<String, String>,
+}
+
+/// The events of one execution, still encoded: whoever asked decodes them, not the thread that reads.
+pub(super) fn read_stored(db: &Db, key: i64, execution_id: u64) -> rusqlite::Result<Vec<StoredEvent>> {
+    const SQL: &str = "SELECT event_id, event FROM history WHERE instance_key = ?1 AND execution_id = ?2 \
+         ORDER BY event_id";
+    db.all(SQL, (key, to_column(execution_id)), |row| {
+        let json = match row.get_ref(1)? {
+            ValueRef::Text(text) => {
+                std::str::from_utf8(text).map(str::to_string).map_err(|_| "not valid UTF-8".to_string())
+            }
+            other @ (ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_)) => {
+                Err(format!("{:?} where text belongs", other.data_type()))
+            }
+        };
+        Ok(StoredEvent { event_id: from_column(row.get(0)?), json })
+    })
+}
+
+/// An event that does not decode.
+#[derive(Debug)]
+pub(super) struct Undecodable {
+    pub(super) event_id: u64,
+    pub(super) cause: String,
+}
+
+/// The events behind their stored form, or the first that does not decode.
+pub(super) fn decode(stored: Vec<StoredEvent>) -> Result<Vec<Event>, Undecodable> {
+    let decode_one = |event: StoredEvent| {
+        let decoded = event.json.and_then(|json| from_json(ValueRef::Text(json.as_bytes())));
+        decoded.map_err(|cause| Undecodable { event_id: event.event_id, cause })
+    };
+    stored.into_iter().map(decode_one).collect()
+}
+
+/// Appends without a lock, for tools and tests.
+pub(super) fn append_with_execution(
+    tx: &mut Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    delta: &mut EncodedEvents,
+) -> Result<(), Fault> {
+    const SQL: &str =
+        "UPDATE instances SET current_execution_id = ?2, pinned_key = ?3, has_kv = ?4 WHERE key = ?1";
+    let mut row =
+        QueueRow::by_id(tx.db, instance)?.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))?;
+    append(tx, &mut row, execution_id, delta)?;
+    if row.lock.is_none() {
+        row.recompute_ready_at(tx)?;
+    }
+    row.save(tx.db)?;
+    tx.db.execute(SQL, (row.key, to_column(row.current_execution_id), row.pinned_key, row.has_kv))?;
+    tx.effects.changed.push(instance.to_string());
+    Ok(())
+}
+
+/// The events of an execution, of the latest without an id, and which execution that is; empty for an
+/// unknown one.
+pub(super) fn read(
+    db: &Db,
+    instance: &str,
+    execution_id: Option<u64>,
+) -> Result<(u64, Vec<StoredEvent>), Fault> {
+    const SQL: &str = "SELECT key, current_execution_id FROM instances WHERE instance_id = ?1";
+    db.snapshot(|db| {
+        let found: Option<(i64, i64)> = db.first(SQL, [instance], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let Some((key, current)) = found else { return Ok((execution_id.unwrap_or(0), Vec::new())) };
+        let execution_id = execution_id.unwrap_or(from_column(current));
+        Ok((execution_id, read_stored(db, key, execution_id)?))
+    })
+}

@@ -1,0 +1,209 @@
+//! The row of an instance as the queue sees it: how full its inbox is, when it is ready, who holds it.
+
+use duroxide_core::status;
+use rusqlite::{OptionalExtension as _, Row};
+
+use super::db::Db;
+use super::fault::Fault;
+use super::token::Token;
+use super::tx::Tx;
+use super::values::{Ms, from_column};
+
+/// The packed version of an execution that is not pinned.
+pub(super) const NOT_PINNED: i64 = -1;
+
+/// A status word as it stands in a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Running,
+    Completed,
+    Failed,
+    ContinuedAsNew,
+}
+
+impl Status {
+    const ALL: [Self; 4] = [Self::Running, Self::Completed, Self::Failed, Self::ContinuedAsNew];
+
+    /// The number stored in the column. Numbers are never reused.
+    pub(super) fn code(self) -> i64 {
+        match self {
+            Self::Running => 1,
+            Self::Completed => 2,
+            Self::Failed => 3,
+            Self::ContinuedAsNew => 4,
+        }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Running => status::RUNNING,
+            Self::Completed => status::COMPLETED,
+            Self::Failed => status::FAILED,
+            Self::ContinuedAsNew => status::CONTINUED_AS_NEW,
+        }
+    }
+
+    pub(super) fn from_code(code: i64) -> rusqlite::Result<Self> {
+        let found = Self::ALL.into_iter().find(|status| status.code() == code);
+        found.ok_or(rusqlite::Error::IntegralValueOutOfRange(0, code))
+    }
+
+    pub(super) fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.word() == word)
+    }
+
+    /// Whether it ends the instance.
+    pub(super) fn ends_instance(self) -> bool {
+        match self {
+            Self::Completed | Self::Failed => true,
+            Self::Running | Self::ContinuedAsNew => false,
+        }
+    }
+}
+
+/// The lock of an instance and the messages that it covers: those of the inbox up to
+/// (`visible_at`, `position`) whose position is below `watermark`.
+///
+/// Which messages are locked, and that they were fetched once more, thus stands in one row, however many
+/// they are. The attempt is added to the messages themselves only when it ends without deleting them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TurnLock {
+    pub(super) nonce: i64,
+    pub(super) visible_at: Ms,
+    pub(super) position: i64,
+    pub(super) watermark: i64,
+}
+
+/// The part of an instance's row that changes with every message and turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct QueueRow {
+    pub(super) key: i64,
+    pub(super) status: Status,
+    pub(super) current_execution_id: u64,
+    pub(super) pinned_key: i64,
+    pub(super) has_kv: bool,
+    pub(super) inbox_count: i64,
+    pub(super) next_position: i64,
+    /// The end of the backoff. [`CANCELLED_WHILE_LOCKED`] when a cancel came while a turn was under way.
+    pub(super) not_before: Ms,
+    pub(super) ready_at: Option<Ms>,
+    pub(super) suspect: bool,
+    pub(super) suspect_before: bool,
+    pub(super) lock: Option<TurnLock>,
+}
+
+/// Stands in `not_before`: the backoff that the turn under way may ask for is over before it begins.
+pub(super) const CANCELLED_WHILE_LOCKED: Ms = -1;
+
+/// The columns of [`QueueRow`], to be selected first.
+macro_rules! queue_columns {
+    () => {
+        "i.key, i.status, i.current_execution_id, i.pinned_key, i.has_kv, i.inbox_count, i.next_position, \
+         i.not_before, i.ready_at, i.suspect, i.suspect_before, i.lock_nonce, i.lock_visible_at, \
+         i.lock_position, i.lock_watermark"
+    };
+}
+pub(super) use queue_columns;
+
+/// How many columns [`queue_columns`] names.
+pub(super) const QUEUE_COLUMNS: usize = 15;
+
+impl QueueRow {
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let lock = match row.get::<_, Option<i64>>(11)? {
+            Some(nonce) => Some(TurnLock {
+                nonce,
+                visible_at: row.get(12)?,
+                position: row.get(13)?,
+                watermark: row.get(14)?,
+            }),
+            None => None,
+        };
+        Ok(Self {
+            key: row.get(0)?,
+            status: Status::from_code(row.get(1)?)?,
+            current_execution_id: from_column(row.get(2)?),
+            pinned_key: row.get(3)?,
+            has_kv: row.get(4)?,
+            inbox_count: row.get(5)?,
+            next_position: row.get(6)?,
+            not_before: row.get(7)?,
+            ready_at: row.get(8)?,
+            suspect: row.get(9)?,
+            suspect_before: row.get(10)?,
+            lock,
+        })
+    }
+
+    pub(super) fn by_id(db: &Db, instance: &str) -> rusqlite::Result<Option<Self>> {
+        const SQL: &str = concat!("SELECT ", queue_columns!(), " FROM instances i WHERE i.instance_id = ?1");
+        db.first(SQL, [instance], Self::from_row)
+    }
+
+    /// The row that this token holds at the transaction's time.
+    pub(super) fn held_by(tx: &Tx<'_>, token: Token) -> Result<Self, Fault> {
+        const SQL: &str = concat!("SELECT ", queue_columns!(), " FROM instances i WHERE i.key = ?1");
+        let row = tx.db.first(SQL, [token.key], Self::from_row)?.ok_or(Fault::LockLost)?;
+        if row.is_held_by(token, tx.now) { Ok(row) } else { Err(Fault::LockLost) }
+    }
+
+    pub(super) fn is_held_by(&self, token: Token, now: Ms) -> bool {
+        let expires = self.ready_at.unwrap_or(Ms::MIN);
+        self.lock.is_some_and(|lock| lock.nonce == token.nonce) && now < expires
+    }
+
+    /// Recomputes when an unlocked instance is ready, from the messages that are in its inbox.
+    pub(super) fn recompute_ready_at(&mut self, tx: &mut Tx<'_>) -> rusqlite::Result<()> {
+        const SQL: &str = "SELECT visible_at FROM inbox WHERE instance_key = ?1 ORDER BY visible_at LIMIT 1";
+        self.ready_at = None;
+        if self.inbox_count > 0 {
+            let first: Option<Ms> = tx.db.first(SQL, [self.key], |row| row.get(0))?;
+            self.ready_at = first.map(|visible_at| visible_at.max(self.not_before));
+        }
+        if let Some(ready_at) = self.ready_at {
+            tx.effects.turn_ready(ready_at);
+        }
+        Ok(())
+    }
+
+    /// Writes what a message, a fetch or the end of an attempt changes.
+    pub(super) fn save(&self, db: &Db) -> rusqlite::Result<()> {
+        const SQL: &str = "UPDATE instances SET inbox_count = ?2, next_position = ?3, not_before = ?4, ready_at = ?5, \
+             suspect = ?6, suspect_before = ?7, lock_nonce = ?8, lock_visible_at = ?9, lock_position = ?10, \
+             lock_watermark = ?11 WHERE key = ?1";
+        let params = (
+            self.key,
+            self.inbox_count,
+            self.next_position,
+            self.not_before,
+            self.ready_at,
+            self.suspect,
+            self.suspect_before,
+            self.lock.map(|lock| lock.nonce),
+            self.lock.map(|lock| lock.visible_at),
+            self.lock.map(|lock| lock.position),
+            self.lock.map(|lock| lock.watermark),
+        );
+        db.execute(SQL, params).map(|_| ())
+    }
+
+    /// Writes what a further message changes when the instance is no sooner ready for it: the index of ready
+    /// instances stays as it is.
+    pub(super) fn save_inbox(&self, db: &Db) -> rusqlite::Result<()> {
+        const SQL: &str =
+            "UPDATE instances SET inbox_count = ?2, next_position = ?3, not_before = ?4 WHERE key = ?1";
+        db.execute(SQL, (self.key, self.inbox_count, self.next_position, self.not_before)).map(|_| ())
+    }
+}
+
+/// The key of an instance.
+pub(super) fn key_of(db: &Db, instance: &str) -> rusqlite::Result<Option<i64>> {
+    db.first("SELECT key FROM instances WHERE instance_id = ?1", [instance], |row| row.get(0))
+        .optional()
+        .map(Option::flatten)
+}
+
+/// The key of an instance that must exist.
+pub(super) fn known(db: &Db, instance: &str) -> Result<i64, Fault> {
+    key_of(db, instance)?.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))
+}

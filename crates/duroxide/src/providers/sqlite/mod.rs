@@ -1,0 +1,67 @@
+//! The store in SQLite.
+//!
+//! One thread owns the connection that writes; calls come to it over a channel. It carries out all that wait
+//! in one transaction, each in a savepoint of its own, serves the fetches that wait for what they made ready
+//! in the same transaction, and commits once (`group`). Answers and wake-ups leave after the commit. Reads go
+//! to connections of their own (`readers`).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
+//! | `options`, `location`, `open`, `schema` | how a store is opened |
+//! | `writer`, `group`, `call`, `parked` | the writer's thread, group commit, fetches that wait |
+//! | `shared_file`, `waiters`, `readers` | other processes, clients that wait, reads |
+//! | `db`, `tx`, `values`, `token`, `fault`, `statistics` | what all operations use |
+//! | `instance_row` | the row of an instance: when it is ready and who holds it |
+//! | `enqueue`, `early`, `set_aside` | how messages reach an inbox, or a place beside it |
+//! | `fetch_turn`, `ack_turn`, `release_turn`, `history` | turns |
+//! | `work`, `fetch_work`, `sessions` | work items |
+//! | `status`, `admin`, `delete`, `prune` | what clients and operators read and remove |
+//!
+//! Invariants:
+//! - Nothing polls by SQL. A store with fetches that wait runs at most one statement a second, and that only
+//!   for a file.
+//! - `ready_at` is NULL exactly when an inbox is empty; while a row is locked it is when the lock expires, so
+//!   that an expired lock needs no cleaning up.
+//! - No answer leaves before the commit that it speaks of.
+
+mod ack_turn;
+mod admin;
+mod call;
+mod db;
+mod delete;
+mod early;
+mod enqueue;
+mod fault;
+mod fetch_turn;
+mod fetch_work;
+mod group;
+mod history;
+mod instance_row;
+mod location;
+mod open;
+mod options;
+mod parked;
+mod provider;
+mod provider_admin;
+mod prune;
+mod readers;
+mod release_turn;
+mod schema;
+mod sessions;
+mod set_aside;
+mod shared_file;
+mod statistics;
+mod status;
+mod store;
+mod token;
+mod tx;
+mod values;
+mod waiters;
+mod work;
+mod writer;
+
+pub use options::{GroupLimits, SqliteOptions, Synchronous};
+pub use set_aside::SetAsideItem;
+pub use statistics::SqliteStatistics;
+pub use store::SqliteProvider;

@@ -1,0 +1,152 @@
+//! Opening a store: connections, their settings read back, and the schema.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::db::Db;
+use super::fault::storage_error;
+use super::location::{Location, WhenMissing};
+use super::options::SqliteOptions;
+use super::schema;
+use super::statistics::Counters;
+use crate::providers::{ProviderError, ProviderErrorKind};
+
+const OPERATION: &str = "open";
+
+/// The log may grow to this many pages of 4 KiB before a commit also copies it into the database. Larger than
+/// SQLite's 1,000, so that a page which many turns change is copied once for all of them.
+const CHECKPOINT_PAGES: u32 = 4_000;
+
+/// The pages that the writer keeps in memory, in KiB: the hot end of every index.
+const WRITER_CACHE_KIB: u32 = 64 * 1024;
+
+/// An open store.
+pub(super) struct Opened {
+    pub(super) writer: Db,
+    /// Empty for a store in memory, which has one connection only.
+    pub(super) readers: Vec<Db>,
+    pub(super) facts: Facts,
+}
+
+/// What SQLite says about the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) path: Option<PathBuf>,
+    pub(super) journal_mode: String,
+    pub(super) synchronous: i64,
+}
+
+/// Opens a store. Changes nothing where it refuses.
+pub(super) fn open(
+    location: &Location,
+    options: &SqliteOptions,
+    counters: &Arc<Counters>,
+) -> Result<Opened, ProviderError> {
+    let (writer, path) = match location {
+        Location::Memory => {
+            let connection = Connection::open_in_memory().map_err(|error| storage_error(OPERATION, error))?;
+            (Db::new(connection, Arc::clone(counters)), None)
+        }
+        Location::File { path, missing } => (connect(path, *missing, options, counters)?, Some(path.clone())),
+    };
+    schema::check(&writer, OPERATION).map_err(|error| naming(path.as_deref(), error))?;
+    let journal_mode = match path {
+        Some(_) => set_wal(&writer, options.busy_timeout)?,
+        None => text_pragma(&writer, "PRAGMA journal_mode")?,
+    };
+    let synchronous = set_synchronous(&writer, options)?;
+    let settings = format!(
+        "PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
+         PRAGMA cache_size = -{WRITER_CACHE_KIB}"
+    );
+    writer.execute_batch(&settings).map_err(|error| storage_error(OPERATION, error))?;
+    schema::migrate(&writer, OPERATION).map_err(|error| naming(path.as_deref(), error))?;
+    let mut readers = Vec::new();
+    if let Some(path) = &path {
+        for _ in 0..options.reader_connections.max(1) {
+            let reader = connect(path, WhenMissing::Refuse, options, counters)?;
+            let settings = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY";
+            reader.execute_batch(settings).map_err(|error| storage_error(OPERATION, error))?;
+            readers.push(reader);
+        }
+    }
+    let path = path.map(|path| std::fs::canonicalize(&path).unwrap_or(path));
+    Ok(Opened { writer, readers, facts: Facts { path, journal_mode, synchronous } })
+}
+
+fn connect(
+    path: &Path,
+    missing: WhenMissing,
+    options: &SqliteOptions,
+    counters: &Arc<Counters>,
+) -> Result<Db, ProviderError> {
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if missing == WhenMissing::Create {
+        flags |= OpenFlags::SQLITE_OPEN_CREATE;
+    }
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| {
+        let hint = match missing {
+            WhenMissing::Create => "check that its directory exists and can be written",
+            WhenMissing::Refuse => "check that it exists and can be written",
+        };
+        let message = format!("cannot open '{}': {hint}", path.display());
+        ProviderError::permanent(OPERATION, message).with_source(error)
+    })?;
+    connection.busy_timeout(options.busy_timeout).map_err(|error| storage_error(OPERATION, error))?;
+    Ok(Db::new(connection, Arc::clone(counters)))
+}
+
+/// Names the file in an error about it.
+fn naming(path: Option<&Path>, error: ProviderError) -> ProviderError {
+    let Some(path) = path else { return error };
+    let message = format!("'{}': {}", path.display(), error.message);
+    ProviderError::of_kind(error.kind(), error.operation.clone(), message).with_source(error)
+}
+
+/// Turns the write-ahead log on. SQLite does not wait for other processes here by itself.
+fn set_wal(db: &Db, patience: Duration) -> Result<String, ProviderError> {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let deadline = Instant::now() + patience;
+    let mode = loop {
+        match db.first("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
+            Ok(mode) => break mode.unwrap_or_default(),
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            Err(error) => return Err(storage_error(OPERATION, error)),
+        }
+    };
+    if mode != "wal" {
+        let message = format!(
+            "asked for journal mode 'wal', SQLite answers '{mode}': the file system may not support it"
+        );
+        return Err(ProviderError::permanent(OPERATION, message));
+    }
+    Ok(mode)
+}
+
+fn set_synchronous(db: &Db, options: &SqliteOptions) -> Result<i64, ProviderError> {
+    let asked = options.synchronous.pragma_value();
+    db.execute_batch(&format!("PRAGMA synchronous = {asked}"))
+        .map_err(|error| storage_error(OPERATION, error))?;
+    let level = db
+        .first("PRAGMA synchronous", [], |row| row.get::<_, i64>(0))
+        .map_err(|error| storage_error(OPERATION, error))?;
+    if level != Some(asked) {
+        let message = format!("asked for synchronous level {asked}, SQLite answers {level:?}");
+        return Err(ProviderError::of_kind(ProviderErrorKind::Other, OPERATION, message));
+    }
+    Ok(asked)
+}
+
+fn text_pragma(db: &Db, sql: &str) -> Result<String, ProviderError> {
+    let found =
+        db.first(sql, [], |row| row.get::<_, String>(0)).map_err(|error| storage_error(OPERATION, error))?;
+    Ok(found.unwrap_or_default())
+}

@@ -1,0 +1,217 @@
+//! Fetches that wait. They are served inside the transaction whose calls made something ready for them.
+
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use super::call::{Delivery, Locked, Message, renamed};
+use super::fault::Fault;
+use super::fetch_turn::{self, Look, RawTurn};
+use super::fetch_work;
+use super::tx::Tx;
+use super::values::{Ms, NEVER};
+use crate::providers::{FetchedWork, ProviderError, TurnRequest, WorkRequest};
+
+/// What a fetch asks for.
+pub(super) trait Request: Send {
+    type Item: Locked;
+    const OPERATION: &'static str;
+
+    /// Locks what is ready.
+    fn look(&self, tx: &mut Tx<'_>) -> Result<Look<Self::Item>, Fault>;
+
+    /// Whether a look for the other that found nothing would have found nothing for this one either.
+    fn same_question(&self, other: &Self) -> bool;
+}
+
+impl Request for TurnRequest {
+    type Item = RawTurn;
+    const OPERATION: &'static str = "fetch_orchestration_item";
+
+    fn look(&self, tx: &mut Tx<'_>) -> Result<Look<RawTurn>, Fault> {
+        fetch_turn::look(tx, self)
+    }
+
+    fn same_question(&self, other: &Self) -> bool {
+        self.suspects == other.suspects && self.filter == other.filter
+    }
+}
+
+impl Request for WorkRequest {
+    type Item = FetchedWork;
+    const OPERATION: &'static str = "fetch_work_item";
+
+    fn look(&self, tx: &mut Tx<'_>) -> Result<Look<FetchedWork>, Fault> {
+        fetch_work::look(tx, self)
+    }
+
+    fn same_question(&self, other: &Self) -> bool {
+        let same_owner = match (&self.session, &other.session) {
+            (Some(one), Some(two)) => one.owner_id == two.owner_id,
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        self.suspects == other.suspects && same_owner && self.tags == other.tags
+    }
+}
+
+/// A fetch that waits.
+pub(super) struct ParkedFetch<R, T: Locked> {
+    request: R,
+    deadline: Option<Instant>,
+    /// When it must be looked at next; the distant past before the first look.
+    next_due: Ms,
+    answer: oneshot::Sender<Result<Delivery<T>, ProviderError>>,
+}
+
+impl<R: Request> ParkedFetch<R, R::Item> {
+    /// `deadline` `None` waits without end.
+    pub(super) fn new(
+        request: R,
+        deadline: Option<Instant>,
+        answer: oneshot::Sender<Result<Delivery<R::Item>, ProviderError>>,
+    ) -> Self {
+        Self { request, deadline, next_due: Ms::MIN, answer }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+}
+
+/// All fetches that wait at one queue, in the order of their arrival.
+pub(super) struct Lane<R: Request> {
+    waiting: Vec<ParkedFetch<R, R::Item>>,
+    served: Vec<Served<R>>,
+    writer: Sender<Message>,
+}
+
+/// A fetch whose answer leaves after the commit.
+struct Served<R: Request> {
+    answer: oneshot::Sender<Result<Delivery<R::Item>, ProviderError>>,
+    outcome: Result<Delivery<R::Item>, ProviderError>,
+}
+
+/// What became of a look that was carried out in its own savepoint.
+pub(super) type Looked<T> = Result<Look<T>, Fault>;
+
+impl<R: Request> Lane<R> {
+    pub(super) fn new(writer: Sender<Message>) -> Self {
+        Self { waiting: Vec::new(), served: Vec::new(), writer }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn park(&mut self, fetch: ParkedFetch<R, R::Item>) {
+        self.waiting.push(fetch);
+    }
+
+    /// Something may be ready at `at`.
+    pub(super) fn due_at(&mut self, at: Ms) {
+        if at == NEVER {
+            return;
+        }
+        for fetch in &mut self.waiting {
+            fetch.next_due = fetch.next_due.min(at);
+        }
+    }
+
+    /// When the next look is due.
+    pub(super) fn next_due(&self) -> Ms {
+        self.waiting.iter().map(|fetch| fetch.next_due).min().unwrap_or(NEVER)
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.waiting.iter().filter_map(|fetch| fetch.deadline).min()
+    }
+
+    /// Looks for every fetch that is due. `attempt` carries a look out in a savepoint of its own.
+    pub(super) fn serve(&mut self, now: Ms, mut attempt: impl FnMut(&R) -> Looked<R::Item>) {
+        let mut waiting = Vec::with_capacity(self.waiting.len());
+        // Fetches for which nothing was left: a look for another like them is spared.
+        let mut in_vain: Vec<usize> = Vec::new();
+        for mut fetch in std::mem::take(&mut self.waiting) {
+            if fetch.answer.is_closed() {
+                continue;
+            }
+            if fetch.next_due <= now {
+                let same = |index: &&usize| {
+                    waiting.get(**index).is_some_and(|other: &ParkedFetch<R, R::Item>| {
+                        other.request.same_question(&fetch.request)
+                    })
+                };
+                if let Some(index) = in_vain.iter().find(same) {
+                    fetch.next_due = waiting.get(*index).map_or(NEVER, |other| other.next_due);
+                } else {
+                    match attempt(&fetch.request) {
+                        Ok(look) if look.items.is_empty() => {
+                            fetch.next_due = look.next_due;
+                            in_vain.push(waiting.len());
+                        }
+                        Ok(look) => {
+                            let outcome = Ok(Delivery::new(look.items, self.writer.clone()));
+                            self.served.push(Served { answer: fetch.answer, outcome });
+                            continue;
+                        }
+                        Err(fault) => {
+                            let outcome = Err(fault.into_error(R::OPERATION));
+                            self.served.push(Served { answer: fetch.answer, outcome });
+                            continue;
+                        }
+                    }
+                }
+            }
+            waiting.push(fetch);
+        }
+        self.waiting = waiting;
+    }
+
+    /// Sends the answers of those that were served, after the commit.
+    pub(super) fn committed(&mut self) -> u64 {
+        let served = std::mem::take(&mut self.served);
+        let count = u64::try_from(served.len()).unwrap_or(u64::MAX);
+        for Served { answer, outcome } in served {
+            // If nobody waits any more, dropping the delivery gives its locks back.
+            drop(answer.send(outcome));
+        }
+        count
+    }
+
+    /// Fails those that were served, after a commit that failed.
+    pub(super) fn rolled_back(&mut self, failure: &ProviderError) {
+        for Served { answer, outcome } in std::mem::take(&mut self.served) {
+            if let Ok(delivery) = outcome {
+                delivery.rolled_back();
+            }
+            drop(answer.send(Err(renamed(failure, R::OPERATION))));
+        }
+    }
+
+    /// Fails those whose look was due when no transaction could be begun.
+    pub(super) fn fail_due(&mut self, now: Ms, failure: &ProviderError) {
+        let (due, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|fetch| fetch.next_due <= now);
+        self.waiting = waiting;
+        let due: Vec<ParkedFetch<R, R::Item>> = due;
+        for fetch in due {
+            drop(fetch.answer.send(Err(renamed(failure, R::OPERATION))));
+        }
+    }
+
+    /// Answers those whose time is over, and forgets those that nobody waits for.
+    pub(super) fn expire(&mut self, now: Instant) {
+        if self.waiting.iter().all(|fetch| !fetch.is_over(now) && !fetch.answer.is_closed()) {
+            return;
+        }
+        for fetch in std::mem::take(&mut self.waiting) {
+            if fetch.is_over(now) {
+                drop(fetch.answer.send(Ok(Delivery::new(Vec::new(), self.writer.clone()))));
+            } else if !fetch.answer.is_closed() {
+                self.waiting.push(fetch);
+            }
+        }
+    }
+}

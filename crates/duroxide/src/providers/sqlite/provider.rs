@@ -1,0 +1,309 @@
+//! The provider's trait, forwarded: each method packs its arguments and hands them to one operation.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::{
+    DispatcherCapabilityFilter, Event, ExecutionMetadata, OrchestrationStatus, ScheduledActivityIdentifier,
+    WorkItem,
+};
+
+use super::ack_turn::{self, TurnCommit};
+use super::call::Message;
+use super::enqueue::{self, EncodedItem};
+use super::fetch_turn::RawTurn;
+use super::history::{self, EncodedEvents};
+use super::store::SqliteProvider;
+use super::token::Token;
+use super::{release_turn, sessions, status, work};
+use crate::providers::provider::{is_reached, one_turn, one_work};
+use crate::providers::{
+    FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, ProviderErrorKind,
+    SessionFetchConfig, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+};
+
+#[async_trait]
+impl Provider for SqliteProvider {
+    fn name(&self) -> &str {
+        "sqlite"
+    }
+
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+        let turns = self.fetch_turns(one_turn(lock_timeout, poll_timeout, filter)).await?;
+        Ok(turns.into_iter().next().map(|turn| (turn.item, turn.lock_token, turn.attempts)))
+    }
+
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "ack_orchestration_item";
+        let commit = TurnCommit::new(
+            execution_id,
+            history_delta,
+            worker_items,
+            orchestrator_items,
+            metadata,
+            cancelled_activities,
+        );
+        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
+        let mut commit = match commit {
+            Ok(commit) => commit,
+            // Without the lock nothing else about the call matters.
+            Err(fault) => {
+                return self.write(OPERATION, 0, move |tx| ack_turn::refuse(tx, token, fault)).await;
+            }
+        };
+        self.write(OPERATION, commit.bytes(), move |tx| ack_turn::ack(tx, token, &mut commit)).await
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "abandon_orchestration_item";
+        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, 0, move |tx| release_turn::abandon(tx, token, delay, ignore_attempt)).await
+    }
+
+    async fn renew_orchestration_item_lock(
+        &self,
+        lock_token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "renew_orchestration_item_lock";
+        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, 0, move |tx| release_turn::renew(tx, token, extend_for)).await
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+        let work = self.fetch_work(one_work(lock_timeout, poll_timeout, session, tag_filter)).await?;
+        Ok(work.into_iter().next().map(|work| (work.item, work.lock_token, work.attempts)))
+    }
+
+    async fn ack_work_item(
+        &self,
+        lock_token: &str,
+        completion: Option<WorkItem>,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "ack_work_item";
+        let named = |fault: super::fault::Fault| fault.into_error(OPERATION);
+        let token = Token::parse(lock_token).map_err(named)?;
+        let checked = completion.as_ref().map_or(Ok(()), work::check_completion);
+        let completion = completion.map(EncodedItem::new).transpose().map_err(named)?;
+        let bytes = completion.as_ref().map_or(0, |item| item.json.len());
+        self.write(OPERATION, bytes, move |tx| work::ack(tx, token, checked, completion.as_ref())).await
+    }
+
+    async fn abandon_work_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "abandon_work_item";
+        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, 0, move |tx| work::abandon(tx, token, delay, ignore_attempt)).await
+    }
+
+    async fn renew_work_item_lock(
+        &self,
+        lock_token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "renew_work_item_lock";
+        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, 0, move |tx| work::renew(tx, token, extend_for)).await
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owners: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError> {
+        let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
+        self.write("renew_session_lock", 0, move |tx| sessions::renew(tx, &owners, extend_for, idle_timeout))
+            .await
+    }
+
+    async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Result<usize, ProviderError> {
+        // How long a session may idle was decided when its claim was last renewed.
+        self.write("cleanup_orphaned_sessions", 0, |tx| sessions::cleanup(tx)).await
+    }
+
+    async fn enqueue_for_orchestrator(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "enqueue_for_orchestrator";
+        let item = EncodedItem::new(item).map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, item.json.len(), move |tx| enqueue::enqueue_for_orchestrator(tx, &item, delay))
+            .await
+    }
+
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
+        const OPERATION: &str = "enqueue_for_worker";
+        let checked = work::check_work(&item).and_then(|()| EncodedItem::new(item));
+        let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, item.json.len(), move |tx| work::put(tx, &item)).await
+    }
+
+    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        self.history("read", instance, None).await
+    }
+
+    async fn read_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError> {
+        self.history("read_with_execution", instance, Some(execution_id)).await
+    }
+
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "append_with_execution";
+        let mut delta = EncodedEvents::new(new_events).map_err(|fault| fault.into_error(OPERATION))?;
+        let instance = instance.to_string();
+        let append = move |tx: &mut super::tx::Tx<'_>| {
+            history::append_with_execution(tx, &instance, execution_id, &mut delta)
+        };
+        self.write(OPERATION, 0, append).await
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
+        let instance = instance.to_string();
+        let read = move |db: &super::db::Db| status::custom_status(db, &instance, last_seen_version);
+        self.read_with("get_custom_status", read).await
+    }
+
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
+        let (instance, key) = (instance.to_string(), key.to_string());
+        self.read_with("get_kv_value", move |db| status::kv_value(db, &instance, &key)).await
+    }
+
+    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("get_kv_all_values", move |db| status::kv_all_values(db, &instance)).await
+    }
+
+    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("get_instance_stats", move |db| status::stats(db, &instance)).await
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        Some(self)
+    }
+
+    async fn fetch_turns(&self, request: TurnRequest) -> Result<Vec<FetchedTurn>, ProviderError> {
+        let poll_timeout = request.poll_timeout;
+        let turns = self.fetch(request, poll_timeout, Message::FetchTurns).await?;
+        Ok(turns.into_iter().map(RawTurn::decode).collect())
+    }
+
+    async fn fetch_work(&self, request: WorkRequest) -> Result<Vec<FetchedWork>, ProviderError> {
+        let poll_timeout = request.poll_timeout;
+        self.fetch(request, poll_timeout, Message::FetchWork).await
+    }
+
+    fn separates_suspects(&self) -> bool {
+        true
+    }
+
+    async fn lost_work_items(
+        &self,
+        lock_tokens: &[String],
+        _lock_timeout: Duration,
+    ) -> Result<Vec<String>, ProviderError> {
+        let (now, tokens) = (self.now(), lock_tokens.to_vec());
+        self.read_with("lost_work_items", move |db| work::lost(db, now, tokens)).await
+    }
+
+    async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("orchestration_status", move |db| status::orchestration_status(db, &instance)).await
+    }
+
+    async fn wait_for_instance(
+        &self,
+        instance: &str,
+        until: WaitUntil<'_>,
+        timeout: Duration,
+    ) -> Result<Option<OrchestrationStatus>, ProviderError> {
+        let registration = self.waiters.register(instance);
+        if registration.is_first() {
+            self.watch()?;
+        }
+        let wait = async {
+            loop {
+                // Before the read, so that no change falls between it and the wait.
+                let change = registration.next_change();
+                let seen = self.orchestration_status(instance).await?;
+                if is_reached(self, instance, until, &seen).await? {
+                    return Ok(seen);
+                }
+                change.await;
+            }
+        };
+        match tokio::time::timeout(timeout, wait).await {
+            Ok(reached) => reached.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+impl SqliteProvider {
+    /// The history of an execution, of the latest without an id; empty for an unknown one.
+    pub(super) async fn history(
+        &self,
+        operation: &'static str,
+        instance: &str,
+        execution_id: Option<u64>,
+    ) -> Result<Vec<Event>, ProviderError> {
+        let asked = instance.to_string();
+        let (execution_id, stored) =
+            self.read_with(operation, move |db| history::read(db, &asked, execution_id)).await?;
+        history::decode(stored).map_err(|error| {
+            let message = format!(
+                "event {} of execution {execution_id} of '{instance}': {}",
+                error.event_id, error.cause
+            );
+            ProviderError::of_kind(ProviderErrorKind::Corrupt, operation, message)
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! The management trait, forwarded.
+
+use async_trait::async_trait;
+use duroxide_core::Event;
+
+use super::store::SqliteProvider;
+use super::{admin, delete, prune};
+use crate::providers::{
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+};
+
+#[async_trait]
+impl ProviderAdmin for SqliteProvider {
+    async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
+        self.read_with("list_instances", admin::list_instances).await
+    }
+
+    async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
+        let status = status.to_string();
+        self.read_with("list_instances_by_status", move |db| admin::list_by_status(db, &status)).await
+    }
+
+    async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("list_executions", move |db| admin::list_executions(db, &instance)).await
+    }
+
+    async fn read_history_with_execution_id(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError> {
+        self.get_execution_info(instance, execution_id).await?;
+        self.history("read_history_with_execution_id", instance, Some(execution_id)).await
+    }
+
+    async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        self.latest_execution_id(instance).await?;
+        self.history("read_history", instance, None).await
+    }
+
+    async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("latest_execution_id", move |db| admin::latest_execution_id(db, &instance)).await
+    }
+
+    async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("get_instance_info", move |db| admin::instance_info(db, &instance)).await
+    }
+
+    async fn get_execution_info(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<ExecutionInfo, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("get_execution_info", move |db| admin::execution_info(db, &instance, execution_id))
+            .await
+    }
+
+    async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
+        self.read_with("get_system_metrics", admin::system_metrics).await
+    }
+
+    async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
+        self.read_with("get_queue_depths", admin::queue_depths).await
+    }
+
+    async fn list_children(&self, instance: &str) -> Result<Vec<String>, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("list_children", move |db| admin::list_children(db, &instance)).await
+    }
+
+    async fn get_parent_id(&self, instance: &str) -> Result<Option<String>, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("get_parent_id", move |db| admin::parent_id(db, &instance)).await
+    }
+
+    async fn delete_instances_atomic(
+        &self,
+        instances: &[String],
+        force: bool,
+    ) -> Result<DeleteInstanceResult, ProviderError> {
+        let instances = instances.to_vec();
+        self.write("delete_instances_atomic", 0, move |tx| delete::delete_atomic(tx, &instances, force)).await
+    }
+
+    async fn get_instance_tree(&self, instance: &str) -> Result<InstanceTree, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("get_instance_tree", move |db| admin::instance_tree(db, &instance)).await
+    }
+
+    async fn delete_instance(
+        &self,
+        instance: &str,
+        force: bool,
+    ) -> Result<DeleteInstanceResult, ProviderError> {
+        let instance = instance.to_string();
+        self.write("delete_instance", 0, move |tx| delete::delete_tree(tx, &instance, force)).await
+    }
+
+    async fn delete_instance_bulk(
+        &self,
+        filter: InstanceFilter,
+    ) -> Result<DeleteInstanceResult, ProviderError> {
+        self.write("delete_instance_bulk", 0, move |tx| delete::delete_bulk(tx, &filter)).await
+    }
+
+    async fn prune_executions(
+        &self,
+        instance: &str,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ProviderError> {
+        let instance = instance.to_string();
+        self.write("prune_executions", 0, move |tx| prune::prune(tx, &instance, &options)).await
+    }
+
+    async fn prune_executions_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ProviderError> {
+        self.write("prune_executions_bulk", 0, move |tx| prune::prune_bulk(tx, &filter, &options)).await
+    }
+}

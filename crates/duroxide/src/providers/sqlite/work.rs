@@ -1,0 +1,188 @@
+//! Work items: queueing activities, and the ways in which an attempt at one ends.
+
+use std::time::Duration;
+
+use duroxide_core::{ItemKind, ScheduledActivityIdentifier, WorkItem, columns_of};
+
+use super::db::Db;
+use super::enqueue::{EncodedItem, FullInbox, check_instance, check_message, deliver};
+use super::fault::Fault;
+use super::sessions;
+use super::token::{Token, UNLOCKED};
+use super::tx::Tx;
+use super::values::{Ms, after, to_column};
+
+/// A work item as the queue sees it.
+#[derive(Debug)]
+pub(super) struct WorkRow {
+    pub(super) id: i64,
+    pub(super) instance: String,
+    pub(super) execution_id: u64,
+    pub(super) activity_id: u64,
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) attempts: u32,
+    pub(super) suspect: bool,
+}
+
+/// Where a work item stands: its tag and its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Empty for none.
+    pub(super) tag: String,
+    pub(super) session_id: Option<String>,
+}
+
+impl WorkRow {
+    pub(super) fn delete(&self, tx: &Tx<'_>) -> Result<(), Fault> {
+        tx.db.execute("DELETE FROM work_items WHERE id = ?1", [self.id])?;
+        sessions::queue_changed(tx, &self.place)
+    }
+}
+
+/// Checks that an item belongs into the worker queue.
+pub(super) fn check_work(item: &WorkItem) -> Result<(), Fault> {
+    check_instance(item)?;
+    match columns_of(item).kind {
+        ItemKind::Activity => Ok(()),
+        ItemKind::Start
+        | ItemKind::ContinueAsNew
+        | ItemKind::Completion
+        | ItemKind::Timer
+        | ItemKind::Event
+        | ItemKind::Cancel => {
+            Err(Fault::Invalid("only an activity belongs into the worker queue".to_string()))
+        }
+    }
+}
+
+/// Checks that an item is the completion of a work item.
+pub(super) fn check_completion(item: &WorkItem) -> Result<(), Fault> {
+    check_message(item)?;
+    match columns_of(item).kind {
+        ItemKind::Completion => Ok(()),
+        ItemKind::Start
+        | ItemKind::ContinueAsNew
+        | ItemKind::Activity
+        | ItemKind::Timer
+        | ItemKind::Event
+        | ItemKind::Cancel => Err(Fault::Invalid("the item is not a completion".to_string())),
+    }
+}
+
+/// Queues a checked activity; one that is queued already stays as it is.
+pub(super) fn put(tx: &mut Tx<'_>, item: &EncodedItem) -> Result<(), Fault> {
+    const SQL: &str = "INSERT INTO work_items \
+         (instance_id, execution_id, activity_id, name, tag, session_id, visible_at, ready_at, lock_nonce, item) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9) \
+         ON CONFLICT (instance_id, execution_id, activity_id) DO NOTHING";
+    let columns = columns_of(&item.item);
+    let inserted = tx.db.execute(
+        SQL,
+        (
+            columns.instance,
+            to_column(columns.execution_id.unwrap_or(0)),
+            to_column(columns.event_id.unwrap_or(0)),
+            columns.name.unwrap_or_default(),
+            columns.tag.unwrap_or_default(),
+            columns.session_id,
+            tx.now,
+            UNLOCKED,
+            &item.json,
+        ),
+    )?;
+    if inserted > 0 {
+        if let Some(session_id) = columns.session_id {
+            sessions::refresh_head(tx, session_id, columns.tag.unwrap_or_default())?;
+        }
+        tx.effects.work_ready(tx.now);
+    }
+    Ok(())
+}
+
+/// Deletes the work item of an activity that nobody waits for any more, locked or not.
+pub(super) fn cancel(tx: &Tx<'_>, activity: &ScheduledActivityIdentifier) -> Result<(), Fault> {
+    const SQL: &str = "DELETE FROM work_items WHERE instance_id = ?1 AND execution_id = ?2 AND activity_id = ?3 \
+         RETURNING tag, session_id";
+    let id = (&activity.instance, to_column(activity.execution_id), to_column(activity.activity_id));
+    let place = tx.db.first(SQL, id, |row| Ok(Place { tag: row.get(0)?, session_id: row.get(1)? }))?;
+    place.map_or(Ok(()), |place| sessions::queue_changed(tx, &place))
+}
+
+/// Deletes a work item and enqueues its completion.
+///
+/// `checked` is whether the completion is one; a lost lock is reported before that.
+pub(super) fn ack(
+    tx: &mut Tx<'_>,
+    token: Token,
+    checked: Result<(), Fault>,
+    completion: Option<&EncodedItem>,
+) -> Result<(), Fault> {
+    const SQL: &str = "DELETE FROM work_items WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3 \
+         RETURNING tag, session_id";
+    let place = tx.db.first(SQL, (token.key, token.nonce, tx.now), |row| {
+        Ok(Place { tag: row.get(0)?, session_id: row.get(1)? })
+    })?;
+    let place = place.ok_or(Fault::LockLost)?;
+    checked?;
+    sessions::queue_changed(tx, &place)?;
+    sessions::note_activity(tx, &place)?;
+    match completion {
+        Some(completion) => deliver(tx, completion, None, FullInbox::Admit),
+        None => Ok(()),
+    }
+}
+
+/// Gives a work item back.
+pub(super) fn abandon(
+    tx: &mut Tx<'_>,
+    token: Token,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+) -> Result<(), Fault> {
+    // With the attempt ignored, an expiry before it still counts.
+    const SQL: &str = "UPDATE work_items SET lock_nonce = ?4, visible_at = coalesce(?5, visible_at), \
+         ready_at = coalesce(?5, visible_at), suspect = (?6 AND suspect_before), suspect_before = 0, \
+         attempts = max(attempts - ?6, 0) \
+         WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3 RETURNING tag, session_id, ready_at";
+    let visible_at: Option<Ms> = delay.map(|delay| after(tx.now, delay));
+    let params = (token.key, token.nonce, tx.now, UNLOCKED, visible_at, ignore_attempt);
+    let released = tx.db.first(SQL, params, |row| {
+        Ok((Place { tag: row.get(0)?, session_id: row.get(1)? }, row.get::<_, Ms>(2)?))
+    })?;
+    let (place, ready_at) = released.ok_or(Fault::LockLost)?;
+    tx.effects.work_ready(ready_at);
+    sessions::queue_changed(tx, &place)
+}
+
+/// Lets the lock hold from now on for `extend_for`.
+pub(super) fn renew(tx: &mut Tx<'_>, token: Token, extend_for: Duration) -> Result<(), Fault> {
+    const SQL: &str = "UPDATE work_items SET ready_at = ?4 WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3 \
+         RETURNING tag, session_id";
+    let locked_until = after(tx.now, extend_for);
+    let place = tx.db.first(SQL, (token.key, token.nonce, tx.now, locked_until), |row| {
+        Ok(Place { tag: row.get(0)?, session_id: row.get(1)? })
+    })?;
+    let place = place.ok_or(Fault::LockLost)?;
+    tx.effects.work_ready(locked_until);
+    sessions::queue_changed(tx, &place)?;
+    sessions::note_activity(tx, &place)
+}
+
+/// Which of these tokens hold no work item any more.
+pub(super) fn lost(db: &Db, now: Ms, tokens: Vec<String>) -> Result<Vec<String>, Fault> {
+    const SQL: &str = "SELECT 1 FROM work_items WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3";
+    db.snapshot(|db| {
+        let mut lost = Vec::new();
+        for text in tokens {
+            let held = match Token::parse(&text) {
+                Ok(token) => db.first(SQL, (token.key, token.nonce, now), |_| Ok(()))?.is_some(),
+                Err(_) => false,
+            };
+            if !held {
+                lost.push(text);
+            }
+        }
+        Ok(lost)
+    })
+}

@@ -1,0 +1,135 @@
+//! The writer's thread: it waits for calls, for due times and for other processes, and runs groups.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use super::call::Message;
+use super::db::Db;
+use super::options::SqliteOptions;
+use super::parked::Lane;
+use super::shared_file::{Foreign, SharedFile};
+use super::statistics::{Counters, count};
+use super::values::{Ms, NEVER, to_column};
+use super::waiters::Waiters;
+use crate::providers::{TurnRequest, WorkRequest};
+
+/// The state of the writer's thread.
+pub(super) struct Writer {
+    pub(super) db: Db,
+    pub(super) options: SqliteOptions,
+    pub(super) counters: Arc<Counters>,
+    pub(super) waiters: Arc<Waiters>,
+    pub(super) messages: Receiver<Message>,
+    pub(super) turns: Lane<TurnRequest>,
+    pub(super) work: Lane<WorkRequest>,
+    /// `None` for a store in memory, which nobody else can change.
+    pub(super) shared_file: Option<SharedFile>,
+    pub(super) stopping: bool,
+}
+
+impl Writer {
+    pub(super) fn new(
+        db: Db,
+        shared_file: Option<SharedFile>,
+        options: SqliteOptions,
+        counters: Arc<Counters>,
+        waiters: Arc<Waiters>,
+        (sender, messages): (Sender<Message>, Receiver<Message>),
+    ) -> Self {
+        let turns = Lane::new(sender.clone());
+        let work = Lane::new(sender);
+        Self { db, options, counters, waiters, messages, turns, work, shared_file, stopping: false }
+    }
+
+    /// Runs until the provider is gone. No panic ends it: the transaction it happened in is rolled back.
+    pub(super) fn run(mut self) {
+        while !self.stopping {
+            if catch_unwind(AssertUnwindSafe(|| self.step())).is_err() {
+                tracing::error!(target: "duroxide::runtime", "the writer of the SQLite store panicked and goes on");
+                self.end_broken_transaction();
+            }
+        }
+        if self.shared_file.is_some() {
+            // Leaves one file behind. If another process still reads, its last connection will do it.
+            if let Err(error) = self.db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)") {
+                tracing::debug!(target: "duroxide::runtime", %error, "the log of the SQLite store stays as it is");
+            }
+        }
+    }
+
+    pub(super) fn now(&self) -> Ms {
+        to_column(self.options.clock.now_ms())
+    }
+
+    fn step(&mut self) {
+        let received = match self.patience() {
+            Some(patience) if patience.is_zero() => self.messages.try_recv().ok(),
+            Some(patience) => match self.messages.recv_timeout(patience) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
+            },
+            None => Some(self.messages.recv().unwrap_or(Message::Stop)),
+        };
+        match received {
+            Some(message) => self.run_group(Some(message)),
+            None => {
+                self.look_for_foreign_changes();
+                if self.turns.next_due().min(self.work.next_due()) <= self.now() {
+                    self.run_group(None);
+                }
+            }
+        }
+        let now = Instant::now();
+        self.turns.expire(now);
+        self.work.expire(now);
+    }
+
+    /// How long to wait for the next call; `None` when nothing but a call can matter.
+    fn patience(&self) -> Option<Duration> {
+        let someone_waits = !self.turns.is_empty() || !self.work.is_empty();
+        if !someone_waits && self.waiters.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        let deadline = [self.turns.next_deadline(), self.work.next_deadline()].into_iter().flatten().min();
+        let until_deadline = deadline.map(|deadline| deadline.saturating_duration_since(now));
+        let due = self.turns.next_due().min(self.work.next_due());
+        let until_due = (due != NEVER).then(|| {
+            let left = due.saturating_sub(self.now()).max(0);
+            // A clock that is moved by hand does not wake anybody: it is looked at now and then.
+            Duration::from_millis(left.unsigned_abs()).min(self.options.shared_file_poll_interval)
+        });
+        let until_look = self.shared_file.is_some().then_some(self.options.shared_file_poll_interval);
+        [until_deadline, until_due, until_look].into_iter().flatten().min()
+    }
+
+    /// Looks whether another process changed the file; then everything that waits must be looked at again.
+    fn look_for_foreign_changes(&mut self) {
+        let Some(shared_file) = &mut self.shared_file else { return };
+        match shared_file.look(&self.db) {
+            Ok(Foreign::Unchanged) => {}
+            Ok(Foreign::Changed) => self.foreign_change(),
+            Err(error) => {
+                tracing::debug!(target: "duroxide::runtime", %error, "the SQLite store cannot be looked at");
+            }
+        }
+    }
+
+    pub(super) fn foreign_change(&mut self) {
+        count(&self.counters.foreign_changes, 1);
+        self.turns.due_at(Ms::MIN);
+        self.work.due_at(Ms::MIN);
+        self.waiters.wake_all();
+    }
+
+    pub(super) fn end_broken_transaction(&self) {
+        if self.db.in_transaction()
+            && let Err(error) = self.db.execute("ROLLBACK", [])
+        {
+            tracing::error!(target: "duroxide::runtime", %error, "a transaction could not be rolled back");
+        }
+    }
+}
