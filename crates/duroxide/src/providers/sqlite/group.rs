@@ -137,18 +137,20 @@ impl Writer {
         if let Some(shared_file) = &mut self.shared_file {
             shared_file.note_own_commit();
         }
-        let mut calls = u64::try_from(group.calls.len()).unwrap_or(u64::MAX);
-        group.effects.report(&self.counters);
-        for call in group.calls {
-            call.answer(None);
-        }
-        calls += self.work.committed();
-        calls += self.turns.committed();
-        self.waiters.wake(&group.effects.changed);
+        // Counted first, so that whoever has an answer finds it counted.
+        let calls = group.calls.len() + self.work.served() + self.turns.served();
+        let calls = u64::try_from(calls).unwrap_or(u64::MAX);
         count(&self.counters.calls, calls);
         count(&self.counters.commits, u64::from(wrote));
         metrics::counter!("duroxide_store_calls_total").increment(calls);
         metrics::counter!("duroxide_store_commits_total").increment(u64::from(wrote));
+        group.effects.report(&self.counters);
+        for call in group.calls {
+            call.answer(None);
+        }
+        self.work.committed();
+        self.turns.committed();
+        self.waiters.wake(&group.effects.changed);
         self.read(group.reads);
     }
 

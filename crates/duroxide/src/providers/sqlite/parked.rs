@@ -169,15 +169,17 @@ impl<R: Request> Lane<R> {
         self.waiting = waiting;
     }
 
+    /// How many were served in the transaction under way.
+    pub(super) fn served(&self) -> usize {
+        self.served.len()
+    }
+
     /// Sends the answers of those that were served, after the commit.
-    pub(super) fn committed(&mut self) -> u64 {
-        let served = std::mem::take(&mut self.served);
-        let count = u64::try_from(served.len()).unwrap_or(u64::MAX);
-        for Served { answer, outcome } in served {
+    pub(super) fn committed(&mut self) {
+        for Served { answer, outcome } in std::mem::take(&mut self.served) {
             // If nobody waits any more, dropping the delivery gives its locks back.
             drop(answer.send(outcome));
         }
-        count
     }
 
     /// Fails those that were served, after a commit that failed.

@@ -1,0 +1,19 @@
+//! The SQLite store beyond the contract that all stores share: files, commits, threads, other processes.
+#![cfg(feature = "sqlite")]
+
+#[cfg(test)]
+mod decoding;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod group_commit;
+#[cfg(test)]
+mod opening;
+#[cfg(test)]
+mod sharing;
+#[cfg(test)]
+mod turns;
+#[cfg(test)]
+mod waiting;
+#[cfg(test)]
+mod work;
