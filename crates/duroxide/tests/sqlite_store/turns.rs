@@ -139,7 +139,7 @@ async fn continue_as_new_puts_unread_events_before_what_arrived_meanwhile() {
     Ack { messages, ..Ack::default() }.status("ContinuedAsNew").commit(&store, &token).await.unwrap();
     let (item, ..) = fetch(&store).await;
     assert_eq!(item.execution_id, 2);
-    assert_eq!(item.messages, [raised("a", "1"), raised("a", "2"), raised("a", "3"), next]);
+    assert_eq!(item.messages, [next, raised("a", "1"), raised("a", "2"), raised("a", "3")]);
     assert_eq!(store.list_executions("a").await.unwrap(), [1, 2]);
     assert_eq!(store.get_instance_info("a").await.unwrap().status, "Running");
 }

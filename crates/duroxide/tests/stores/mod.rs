@@ -1,5 +1,9 @@
 //! The stores that are validated, each with a clock that the tests move.
 
+#[cfg(feature = "sqlite")]
+#[allow(dead_code, reason = "not every test file validates SQLite")]
+pub(crate) mod sqlite;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,6 +18,7 @@ use duroxide_core::ItemKind;
 const BEGIN_MS: u64 = 1_700_000_000_000;
 
 /// Stores in memory.
+#[allow(dead_code, reason = "not every test file validates this store")]
 pub(crate) struct MemoryFactory {
     clock: Arc<ManualClock>,
     store: Mutex<Option<Arc<MemoryProvider>>>,
@@ -25,6 +30,7 @@ impl Default for MemoryFactory {
     }
 }
 
+#[allow(dead_code, reason = "not every test file validates this store")]
 impl MemoryFactory {
     fn store(&self) -> Arc<MemoryProvider> {
         self.store.lock().expect("no panic while locked").clone().expect("a store was created")

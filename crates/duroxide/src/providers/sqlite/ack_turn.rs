@@ -238,8 +238,7 @@ fn send(tx: &mut Tx<'_>, own: &mut Own<'_>, item: &EncodedItem) -> Result<(), Fa
         tx.effects.dropped_finished += 1;
         return Ok(());
     }
-    // Events for itself are unread ones that the turn puts back.
-    let visible_at = if columns.kind == ItemKind::Event {
+    let visible_at = if columns.kind.goes_before_inbox() {
         front(tx, own)?
     } else {
         columns.due_ms.map_or(tx.now, to_column)

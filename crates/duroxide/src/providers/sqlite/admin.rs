@@ -121,8 +121,16 @@ pub(super) fn queue_depths(db: &Db) -> Result<QueueDepths, Fault> {
     Ok(found.unwrap_or_default())
 }
 
-/// The direct children of an instance, oldest first.
+/// The direct children of an instance that exists, oldest first.
 pub(super) fn list_children(db: &Db, instance: &str) -> Result<Vec<String>, Fault> {
+    db.snapshot(|db| {
+        known(db, instance)?;
+        children_of(db, instance)
+    })
+}
+
+/// The direct children of an instance, oldest first.
+pub(super) fn children_of(db: &Db, instance: &str) -> Result<Vec<String>, Fault> {
     const SQL: &str = "SELECT instance_id FROM instances INDEXED BY instances_parent WHERE parent_instance = ?1 \
          ORDER BY key";
     Ok(db.all(SQL, [instance], |row| row.get(0))?)
@@ -143,7 +151,7 @@ pub(super) fn instance_tree(db: &Db, instance: &str) -> Result<InstanceTree, Fau
         let mut seen = BTreeSet::from([instance.to_string()]);
         let mut next = 0;
         while let Some(id) = all_ids.get(next) {
-            let children = list_children(db, id)?;
+            let children = children_of(db, id)?;
             all_ids.extend(children.into_iter().filter(|child| seen.insert(child.clone())));
             next += 1;
         }

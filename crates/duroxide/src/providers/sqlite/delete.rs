@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::admin::{instance_tree, list_children};
+use super::admin::{children_of, instance_tree};
 use super::fault::Fault;
 use super::history::rows;
 use super::instance_row::{Status, key_of, known};
@@ -29,7 +29,7 @@ pub(super) fn delete_atomic(
     }
     for id in &doomed {
         check_deletable(tx, id, force)?;
-        if let Some(child) = list_children(tx.db, id)?.iter().find(|child| !doomed.contains(child)) {
+        if let Some(child) = children_of(tx.db, id)?.iter().find(|child| !doomed.contains(child)) {
             return Err(Fault::Invalid(format!("child '{child}' of '{id}' would be left without a parent")));
         }
     }

@@ -13,7 +13,7 @@ use super::token::Token;
 use super::tx::Tx;
 use super::values::{Ms, NEVER, after, from_column, from_json};
 use super::work::{Place, WorkRow};
-use crate::providers::{FetchedWork, Suspects, TagFilter, WorkRequest};
+use crate::providers::{FetchedWork, OrchestrationRef, Suspects, TagFilter, WorkRequest};
 
 /// A work item that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,8 +130,9 @@ pub(super) fn accepted(filter: &TagFilter) -> Option<Vec<String>> {
 
 /// Locks a ready work item. `None` when it had to be set aside.
 fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<FetchedWork>, Fault> {
-    const SELECT: &str = "SELECT instance_id, execution_id, activity_id, name, tag, session_id, attempts, suspect, item \
-         FROM work_items WHERE id = ?1";
+    const SELECT: &str = "SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.tag, w.session_id, \
+         w.attempts, w.suspect, w.item, i.name, i.version FROM work_items w \
+         LEFT JOIN instances i ON i.instance_id = w.instance_id WHERE w.id = ?1";
     const LOCK: &str = "UPDATE work_items SET ready_at = ?2, suspect = 1, suspect_before = ?3, attempts = ?4, \
          lock_nonce = ?5 WHERE id = ?1";
     let found = tx.db.first(SELECT, [id], |found| {
@@ -145,9 +146,13 @@ fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<Fetche
             attempts: u32::try_from(found.get::<_, i64>(6)?).unwrap_or(u32::MAX),
             suspect: found.get(7)?,
         };
-        Ok((row, from_json::<WorkItem>(found.get_ref(8)?)))
+        let orchestration = match (found.get(9)?, found.get(10)?) {
+            (Some(name), Some(version)) => Some(OrchestrationRef { name, version }),
+            (None, _) | (_, None) => None,
+        };
+        Ok((row, orchestration, from_json::<WorkItem>(found.get_ref(8)?)))
     })?;
-    let Some((row, decoded)) = found else {
+    let Some((row, orchestration, decoded)) = found else {
         return Err(Fault::Corrupt("the index of ready work items names one that is not there".to_string()));
     };
     let item = match decoded {
@@ -166,5 +171,5 @@ fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<Fetche
         sessions::claim(tx, session_id, config)?;
     }
     sessions::queue_changed(tx, &row.place)?;
-    Ok(Some(FetchedWork { item, lock_token: token.text(), attempts, suspect: row.suspect }))
+    Ok(Some(FetchedWork { item, lock_token: token.text(), attempts, suspect: row.suspect, orchestration }))
 }
