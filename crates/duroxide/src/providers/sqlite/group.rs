@@ -1,7 +1,8 @@
 //! Group commit: every call that waits is carried out in one transaction, each in a savepoint of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 use super::call::{Call, Message, RollBack};
 use super::db::Db;

@@ -1,9 +1,10 @@
 //! Fetches that wait. They are served inside the transaction whose calls made something ready for them.
 
 use std::sync::mpsc::Sender;
-use std::time::Instant;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::call::{Delivery, Locked, Message, renamed};
 use super::fault::Fault;
@@ -59,6 +60,8 @@ impl Request for WorkRequest {
 /// A fetch that waits.
 pub(super) struct ParkedFetch<R, T: Locked> {
     request: R,
+    timeout: Duration,
+    /// Set when it is parked; `None` when it lies too far ahead to matter.
     deadline: Option<Instant>,
     /// When it must be looked at next; the distant past before the first look.
     next_due: Ms,
@@ -66,13 +69,12 @@ pub(super) struct ParkedFetch<R, T: Locked> {
 }
 
 impl<R: Request> ParkedFetch<R, R::Item> {
-    /// `deadline` `None` waits without end.
     pub(super) fn new(
         request: R,
-        deadline: Option<Instant>,
+        timeout: Duration,
         answer: oneshot::Sender<Result<Delivery<R::Item>, ProviderError>>,
     ) -> Self {
-        Self { request, deadline, next_due: Ms::MIN, answer }
+        Self { request, timeout, deadline: None, next_due: Ms::MIN, answer }
     }
 
     fn is_over(&self, now: Instant) -> bool {
@@ -105,7 +107,8 @@ impl<R: Request> Lane<R> {
         self.waiting.is_empty()
     }
 
-    pub(super) fn park(&mut self, fetch: ParkedFetch<R, R::Item>) {
+    pub(super) fn park(&mut self, mut fetch: ParkedFetch<R, R::Item>) {
+        fetch.deadline = Instant::now().checked_add(fetch.timeout);
         self.waiting.push(fetch);
     }
 

@@ -1,7 +1,9 @@
 //! Noticing that another process changed the file.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
 
 use super::db::Db;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -183,8 +183,7 @@ impl SqliteProvider {
         message: impl FnOnce(ParkedFetch<R, R::Item>) -> Message,
     ) -> Result<Vec<R::Item>, ProviderError> {
         let (answer, waiting) = oneshot::channel::<Result<Delivery<R::Item>, ProviderError>>();
-        let deadline = Instant::now().checked_add(timeout);
-        self.send(R::OPERATION, message(ParkedFetch::new(request, deadline, answer)))?;
+        self.send(R::OPERATION, message(ParkedFetch::new(request, timeout, answer)))?;
         waiting.await.map_err(|_| closed(R::OPERATION))?.map(Delivery::received)
     }
 
