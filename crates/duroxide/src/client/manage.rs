@@ -5,7 +5,7 @@ use duroxide_core::{Event, status};
 use super::{Client, ClientError};
 use crate::providers::{
     DeleteInstanceResult, ExecutionInfo, InstanceInfo, InstanceTree, ProviderAdmin, ProviderError,
-    ProviderErrorKind,
+    ProviderErrorKind, QueueDepths, SystemMetrics,
 };
 
 impl Client {
@@ -58,6 +58,16 @@ impl Client {
         execution_id: u64,
     ) -> Result<Vec<Event>, ClientError> {
         Ok(self.admin()?.read_history_with_execution_id(instance, execution_id).await?)
+    }
+
+    /// Counts over the whole store.
+    pub async fn get_system_metrics(&self) -> Result<SystemMetrics, ClientError> {
+        Ok(self.admin()?.get_system_metrics().await?)
+    }
+
+    /// How much waits in the queues.
+    pub async fn get_queue_depths(&self) -> Result<QueueDepths, ClientError> {
+        Ok(self.admin()?.get_queue_depths().await?)
     }
 
     /// An instance and all that descend from it.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     FailBefore,
     /// The store does it, and the answer is lost.
     LoseAnswer,
+    /// The store's code panics.
+    Panic,
 }
 
 /// A store whose calls fail as told.
@@ -41,6 +43,8 @@ pub(crate) struct Faulty {
     plain: bool,
     /// Hides the filter from the store.
     ignore_filter: bool,
+    /// Events that fetches brought.
+    events_fetched: AtomicU64,
     /// What the next fetch of work returns instead of what is stored.
     pub(crate) instead_of_work: Mutex<Option<WorkItem>>,
 }
@@ -55,6 +59,7 @@ impl Faulty {
             away_for_acks: AtomicBool::new(false),
             plain: false,
             ignore_filter: false,
+            events_fetched: AtomicU64::new(0),
             instead_of_work: Mutex::default(),
         }
     }
@@ -88,6 +93,10 @@ impl Faulty {
         self.calls.lock().expect("no test panics under it").get(method).copied().unwrap_or(0)
     }
 
+    pub(crate) fn events_fetched(&self) -> u64 {
+        self.events_fetched.load(Ordering::SeqCst)
+    }
+
     async fn call<T>(
         &self,
         method: &'static str,
@@ -105,6 +114,7 @@ impl Faulty {
         match fault {
             None => call.await,
             Some(Fault::FailBefore) => gone(),
+            Some(Fault::Panic) => panic!("the store panics in {method}"),
             Some(Fault::LoseAnswer) => {
                 call.await?;
                 gone()
@@ -285,7 +295,10 @@ impl Provider for Faulty {
             });
             return Ok(turn.into_iter().collect());
         }
-        self.call("fetch_turns", self.inner.fetch_turns(request)).await
+        let turns = self.call("fetch_turns", self.inner.fetch_turns(request)).await?;
+        let events: usize = turns.iter().map(|turn| turn.item.history.len()).sum();
+        self.events_fetched.fetch_add(u64::try_from(events).expect("tests are small"), Ordering::SeqCst);
+        Ok(turns)
     }
 
     async fn fetch_work(&self, request: WorkRequest) -> Result<Vec<FetchedWork>, ProviderError> {

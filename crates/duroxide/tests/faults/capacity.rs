@@ -8,7 +8,7 @@ use duroxide::providers::WorkItem;
 use duroxide::runtime::process::ProcessScope;
 use duroxide::{ActivityContext, ErrorDetails, OrchestrationContext, OrchestrationStatus, RuntimeOptions};
 
-use crate::common::{World, activities, options, orchestrations};
+use crate::common::{Fault, World, activities, options, orchestrations};
 
 fn one_slot() -> RuntimeOptions {
     RuntimeOptions { orchestration_concurrency: 1, worker_concurrency: 1, ..options() }
@@ -47,6 +47,26 @@ async fn panics_in_handlers_take_no_capacity() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn panics_in_the_store_end_no_dispatcher() {
+    let world = World::new();
+    let acts = activities().register("Fine", |_ctx: ActivityContext, input: String| async move { Ok(input) });
+    let orchs = orchestrations().register("Fine", |ctx: OrchestrationContext, input: String| async move {
+        ctx.schedule_activity("Fine", input).await
+    });
+    for method in ["fetch_turns", "fetch_work", "ack_orchestration_item", "ack_work_item"] {
+        world.store.plan(method, [Fault::Panic; 3]);
+    }
+    let runtime = world.start(acts, orchs, one_slot()).await;
+    for n in 0..5 {
+        world.client.start_orchestration(format!("i{n}"), "Fine", "ok").await.expect("start");
+    }
+    for n in 0..5 {
+        assert_eq!(world.output(&format!("i{n}")).await, "ok");
+    }
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_item_of_a_wrong_kind_in_the_worker_queue_is_removed_and_the_worker_goes_on() {
     let world = World::new();
     let acts = activities().register("Fine", |_ctx: ActivityContext, input: String| async move { Ok(input) });
@@ -60,6 +80,8 @@ async fn an_item_of_a_wrong_kind_in_the_worker_queue_is_removed_and_the_worker_g
     world.client.start_orchestration("next", "Fine", "ok").await.expect("start");
     assert_eq!(world.output("next").await, "ok");
     assert!(world.store.calls("fetch_work") < 20, "the worker does not spin on it");
+    let depths = world.client.get_queue_depths().await.expect("depths");
+    assert_eq!(depths.worker_queue, 0, "it does not stay in the queue");
     runtime.shutdown(None).await;
 }
 
@@ -215,10 +237,18 @@ async fn shutdown_lets_work_in_progress_finish() {
     assert!(snapshot.contains("ActivityCompleted"), "the result was kept: {snapshot}");
 }
 
-/// Ten crashes of a process that runs 200 healthy slow activities beside one that kills it.
 #[tokio::test(start_paused = true)]
 async fn a_neighbour_that_kills_the_process_again_and_again_is_poisoned_alone() {
-    let world = World::new();
+    crash_until_poisoned(&World::new(), 200).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_poisoned_alone_also_on_a_store_that_does_not_know_suspects() {
+    crash_until_poisoned(&World::with(crate::common::Faulty::plain), 40).await;
+}
+
+/// Ten crashes of a process that runs healthy slow activities beside one that kills it.
+async fn crash_until_poisoned(world: &World, healthy_count: u32) {
     let crash = Arc::new(AtomicBool::new(false));
     let finished = Arc::new(AtomicU32::new(0));
     let orchs = || {
@@ -230,7 +260,7 @@ async fn a_neighbour_that_kills_the_process_again_and_again_is_poisoned_alone() 
                 ctx.schedule_activity("Killer", "").await
             })
     };
-    for n in 0..200 {
+    for n in 0..healthy_count {
         world.client.start_orchestration(format!("h{n}"), "Healthy", "").await.expect("start");
     }
     world.client.start_orchestration("killer", "Killer", "").await.expect("start");
@@ -269,7 +299,7 @@ async fn a_neighbour_that_kills_the_process_again_and_again_is_poisoned_alone() 
                 runtime.wait_until_ended().await;
             }
             Some(status) => {
-                for n in 0..200 {
+                for n in 0..healthy_count {
                     assert_eq!(world.output(&format!("h{n}")).await, "well");
                 }
                 runtime.shutdown(None).await;

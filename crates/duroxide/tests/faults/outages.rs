@@ -110,6 +110,20 @@ async fn a_result_whose_first_ack_fails_is_kept_and_the_activity_does_not_run_ag
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_whose_first_ack_fails_is_committed_without_running_again() {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let runtime = world.start(counting(&runs, Duration::from_millis(1)), chain(1), options()).await;
+    world.store.plan("ack_orchestration_item", [Fault::FailBefore; 5]);
+    world.client.start_orchestration("kept", "Chain", "x").await.expect("start");
+    assert_eq!(world.output("kept").await, "x");
+    let fetched = runtime.metrics_snapshot().expect("always there").orch_dispatcher_items_fetched;
+    assert_eq!(fetched, 2, "one fetch for each of the two turns");
+    assert_eq!(world.store.calls("abandon_orchestration_item"), 0);
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_commit_whose_answer_is_lost_is_neither_repeated_nor_a_failure() {
     let world = World::new();
     let runs = Arc::new(AtomicU32::new(0));
@@ -144,6 +158,7 @@ async fn no_turn_and_no_activity_reads_the_history_again() {
     world.client.start_orchestration("held", "Chain", "x").await.expect("start");
     assert_eq!(world.output("held").await, "x");
     assert_eq!(world.store.calls("read"), 0, "neither turns nor activities read the history");
+    assert_eq!(world.store.events_fetched(), 0, "and no fetch brought it");
     runtime.shutdown(None).await;
 }
 

@@ -1,0 +1,8 @@
+//! Real processes that die: the store is a file, the signal is SIGKILL, the audit reads every history.
+//!
+//! The child processes are this test binary itself, started with the name of a job in its environment.
+
+mod audit;
+mod child;
+mod kill_loop;
+mod killer;

@@ -1,0 +1,3 @@
+//! Whole programs, as people write them.
+
+mod rolling_deployment;
