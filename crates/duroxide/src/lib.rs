@@ -32,3 +32,16 @@ pub use runtime::{ActivityContext, OrchestrationDescriptor, RuntimeOptions};
 
 /// A store that is shared.
 pub type ProviderRef = std::sync::Arc<dyn providers::Provider>;
+
+/// The documents' examples compile.
+#[cfg(doctest)]
+mod documents {
+    #[cfg(feature = "sqlite")]
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/orchestration-guide.md")]
+    struct OrchestrationGuide;
+    #[cfg(feature = "provider-test")]
+    #[doc = include_str!("../../../docs/provider-guide.md")]
+    struct ProviderGuide;
+}
