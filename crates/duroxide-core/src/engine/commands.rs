@@ -1,6 +1,7 @@
 //! Carrying out what the program did: each command is recorded, and acted on if it is new.
 
 use super::execution::{Execution, Pass, Stop};
+use super::mismatch::{unexpected_event, version_mismatch};
 use super::schedules::ScheduleKind;
 use super::slot::{Command, Resolution, Schedule, Slot, Syscall};
 use super::subscriptions::Delivery;
@@ -181,7 +182,7 @@ impl Execution {
             input: input.clone(),
         };
         let recorded = record(pass, None, kind)?;
-        record_version(pass, recorded.event_id, version.as_deref())?;
+        record_version(pass, recorded, version.as_deref())?;
         self.open(recorded, ScheduleKind::Child, slot, instance.clone(), pass)?;
         if recorded.is_new {
             pass.actions.orchestrator_items.push(WorkItem::StartOrchestration {
@@ -218,7 +219,7 @@ impl Execution {
             input: input.clone(),
         };
         let recorded = record(pass, None, kind)?;
-        record_version(pass, recorded.event_id, version.as_deref())?;
+        record_version(pass, recorded, version.as_deref())?;
         count_schedule(recorded, pass)?;
         if recorded.is_new {
             pass.actions.orchestrator_items.push(WorkItem::StartOrchestration {
@@ -348,8 +349,7 @@ impl Execution {
 
 fn continue_as_new(input: String, version: Option<String>, pass: &Pass<'_>) -> Stop {
     if let Some(next) = pass.tape.peek() {
-        let diff = super::mismatch::schedule_mismatch(next.event_id, Some(&next.kind), None);
-        return Stop::Nondeterministic(format!("{diff}; the code continues as new"));
+        return Stop::Nondeterministic(format!("{}: it continues as new", unexpected_event(next)));
     }
     let checked = check_payload("input of continue_as_new", &input)
         .and_then(|()| version.as_deref().map_or(Ok(()), |version| check_version(version).map(drop)));
@@ -364,18 +364,24 @@ fn record(pass: &mut Pass<'_>, source: Option<u64>, kind: EventKind) -> Result<R
 }
 
 /// A version that the program asked for stands right behind its schedule.
-fn record_version(pass: &mut Pass<'_>, schedule: u64, version: Option<&str>) -> Result<(), Stop> {
-    if let Some(version) = version {
-        record(pass, Some(schedule), EventKind::VersionRequested { version: version.to_string() })?;
+fn record_version(pass: &mut Pass<'_>, schedule: Recorded, version: Option<&str>) -> Result<(), Stop> {
+    let id = schedule.event_id;
+    if schedule.is_new {
+        if let Some(version) = version {
+            pass.tape.append(Some(id), EventKind::VersionRequested { version: version.to_string() });
+        }
         return Ok(());
     }
-    match pass.tape.peek() {
-        Some(next) if matches!(next.kind, EventKind::VersionRequested { .. }) => {
-            let diff = super::mismatch::schedule_mismatch(next.event_id, Some(&next.kind), None);
-            Err(Stop::Nondeterministic(format!("{diff}; differs in version (now none)")))
-        }
-        Some(_) | None => Ok(()),
+    let recorded = pass.tape.peek().filter(|next| next.source_event_id == Some(id)).and_then(|next| {
+        if let EventKind::VersionRequested { version } = &next.kind { Some(version.as_str()) } else { None }
+    });
+    if recorded != version {
+        return Err(Stop::Nondeterministic(version_mismatch(id, recorded, version)));
     }
+    if recorded.is_some() {
+        pass.tape.take();
+    }
+    Ok(())
 }
 
 fn count_schedule(recorded: Recorded, pass: &mut Pass<'_>) -> Result<(), Stop> {

@@ -65,7 +65,7 @@ impl OrchestrationContext {
     ) -> DurableFuture<Result<Out, String>> {
         match encode(input) {
             Ok(input) => self.schedule_activity(name, input).map(decode_result),
-            Err(cause) => DurableFuture::immediate(Err(cause), decode_result),
+            Err(cause) => DurableFuture::refused(cause, true, decode_result),
         }
     }
 
@@ -174,7 +174,7 @@ impl OrchestrationContext {
     ) -> DurableFuture<Result<Out, String>> {
         match encode(input) {
             Ok(input) => self.schedule_sub_orchestration(name, input).map(decode_result),
-            Err(cause) => DurableFuture::immediate(Err(cause), decode_result),
+            Err(cause) => DurableFuture::refused(cause, false, decode_result),
         }
     }
 
@@ -187,7 +187,7 @@ impl OrchestrationContext {
     ) -> DurableFuture<Result<Out, String>> {
         match encode(input) {
             Ok(input) => self.schedule_sub_orchestration_with_id(name, instance, input).map(decode_result),
-            Err(cause) => DurableFuture::immediate(Err(cause), decode_result),
+            Err(cause) => DurableFuture::refused(cause, false, decode_result),
         }
     }
 
@@ -205,7 +205,7 @@ impl OrchestrationContext {
             .and_then(|()| version.as_deref().map_or(Ok(()), |version| check_version(version).map(drop)));
         match checked {
             Ok(()) => self.schedule(Schedule::Child { name, version, instance, input }, |result| result),
-            Err(cause) => DurableFuture::immediate(Err(cause), |result| result),
+            Err(cause) => DurableFuture::refused(cause, false, |result| result),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::context::Identity;
-use super::mismatch::schedule_mismatch;
+use super::mismatch::unexpected_event;
 use super::schedules::Schedules;
 use super::slot::Desk;
 use super::subscriptions::Subscriptions;
@@ -100,7 +100,7 @@ impl Execution {
             ..
         } = &started.kind
         else {
-            return Err(schedule_mismatch(started.event_id, Some(&started.kind), None));
+            return Err(unexpected_event(started));
         };
         let identity = Arc::new(Identity {
             instance: started.instance_id.clone(),
@@ -159,8 +159,7 @@ impl Execution {
         self.settle(pass)?;
         while let Some(event) = pass.tape.take() {
             if !is_admitted(&event.kind) {
-                let diff = schedule_mismatch(event.event_id, Some(&event.kind), None);
-                return Err(Stop::Nondeterministic(diff));
+                return Err(Stop::Nondeterministic(unexpected_event(event)));
             }
             self.last_timestamp_ms = self.last_timestamp_ms.max(event.timestamp_ms);
             self.apply(event.source_event_id, &event.kind)?;
@@ -175,12 +174,23 @@ impl Execution {
         let mut idle_wakes = 0usize;
         loop {
             self.wake.woken.store(false, Ordering::Relaxed);
-            let polled = self.poll()?;
+            let polled = self.poll();
             let commands = self.desk.take_commands();
             let did_something = !commands.is_empty();
-            self.carry_out(commands, pass)?;
-            if let Poll::Ready(result) = polled {
-                return Err(self.returned(result, pass));
+            match polled {
+                Ok(Poll::Pending) => self.carry_out(commands, pass)?,
+                Ok(Poll::Ready(result)) => {
+                    self.carry_out(commands, pass)?;
+                    return Err(self.returned(result, pass));
+                }
+                Err(panicked) => {
+                    // What the program did before it panicked counts, as it does before an error. In the
+                    // middle of a history the panic says more than the difference that it causes.
+                    if !pass.tape.is_replaying() {
+                        self.carry_out(commands, pass)?;
+                    }
+                    return Err(panicked);
+                }
             }
             if !self.wake.woken.load(Ordering::Relaxed) {
                 return Ok(());
@@ -197,17 +207,14 @@ impl Execution {
 
     fn returned(&self, result: Result<String, String>, pass: &Pass<'_>) -> Stop {
         if let Some(next) = pass.tape.peek() {
-            return Stop::Nondeterministic(format!(
-                "{}; the code has returned",
-                schedule_mismatch(next.event_id, Some(&next.kind), None)
-            ));
+            return Stop::Nondeterministic(format!("{}: it has returned", unexpected_event(next)));
         }
         match result {
             Ok(output) => match check_payload("orchestration output", &output) {
                 Ok(()) => Stop::Completed(output),
                 Err(cause) => Stop::violation(cause),
             },
-            Err(message) => Stop::violation(message),
+            Err(message) => Stop::violation(within_limit("orchestration error", message)),
         }
     }
 
@@ -216,7 +223,7 @@ impl Execution {
         let waker = Waker::from(self.wake.clone());
         let polled =
             catch_unwind(AssertUnwindSafe(|| program.as_mut().poll(&mut Context::from_waker(&waker))));
-        polled.map_err(|payload| Stop::Panicked(panic_text(payload.as_ref())))
+        polled.map_err(|payload| Stop::Panicked(within_limit("panic text", panic_text(payload.as_ref()))))
     }
 
     /// Takes the program down; what its destructors do has no effect.
@@ -228,8 +235,11 @@ impl Execution {
         }
     }
 
-    /// Refuses a history that has grown past its limit.
+    /// Refuses a history that has grown past its limit in this turn.
     pub(super) fn check_history_length(&self, pass: &Pass<'_>) -> Result<(), Stop> {
+        if pass.tape.events.is_empty() {
+            return Ok(());
+        }
         let length = pass.tape.next_event_id().saturating_sub(1);
         if usize::try_from(length).unwrap_or(usize::MAX) > MAX_HISTORY_EVENTS {
             return Err(Stop::violation(format!(
@@ -286,6 +296,14 @@ fn is_admitted(kind: &EventKind) -> bool {
         | EventKind::KeyValueSet { .. }
         | EventKind::KeyValueCleared { .. }
         | EventKind::KeyValuesCleared => false,
+    }
+}
+
+/// The text, or why it cannot be stored.
+fn within_limit(what: &str, text: String) -> String {
+    match check_payload(what, &text) {
+        Ok(()) => text,
+        Err(cause) => cause,
     }
 }
 

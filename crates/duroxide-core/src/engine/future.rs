@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::slot::{Command, Desk, Resolution, Slot};
+use super::slot::{Command, Desk, NOT_TAGGABLE, Resolution, Slot};
 
 type Finish<T> = Box<dyn FnOnce(Result<String, String>) -> T + Send>;
 
@@ -24,7 +24,10 @@ enum Origin {
         desk: Arc<Desk>,
     },
     /// The call itself was wrong: there is nothing to wait for.
-    Immediate(Result<String, String>),
+    Immediate {
+        value: Result<String, String>,
+        taggable: bool,
+    },
 }
 
 impl<T> DurableFuture<T> {
@@ -36,11 +39,14 @@ impl<T> DurableFuture<T> {
         Self { origin: Some(Origin::Scheduled { slot, desk }), finish: Some(Box::new(finish)) }
     }
 
-    pub(super) fn immediate(
-        value: Result<String, String>,
+    /// A call that was refused; `taggable` as for the slot that it would have had.
+    pub(super) fn refused(
+        cause: String,
+        taggable: bool,
         finish: impl FnOnce(Result<String, String>) -> T + Send + 'static,
     ) -> Self {
-        Self { origin: Some(Origin::Immediate(value)), finish: Some(Box::new(finish)) }
+        let origin = Origin::Immediate { value: Err(cause), taggable };
+        Self { origin: Some(origin), finish: Some(Box::new(finish)) }
     }
 
     /// The same future with its output changed by `f`.
@@ -63,7 +69,8 @@ impl<T> DurableFuture<T> {
     pub fn with_tag(self, tag: impl Into<String>) -> Self {
         let outcome = match &self.origin {
             Some(Origin::Scheduled { slot, .. }) => slot.set_tag(tag.into()),
-            Some(Origin::Immediate(_)) | None => Ok(()),
+            Some(Origin::Immediate { taggable: false, .. }) => Err(NOT_TAGGABLE),
+            Some(Origin::Immediate { taggable: true, .. }) | None => Ok(()),
         };
         if let Err(cause) = outcome {
             panic!("{cause}");
@@ -97,7 +104,7 @@ impl<T> Future for DurableFuture<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let value = match self.origin.take() {
-            Some(Origin::Immediate(value)) => value,
+            Some(Origin::Immediate { value, .. }) => value,
             Some(Origin::Scheduled { slot, desk }) => match slot.take_or_wait(cx.waker()) {
                 Some(Resolution { value, .. }) => value,
                 None => {
@@ -129,7 +136,7 @@ impl<T> std::fmt::Debug for DurableFuture<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let event_id = match &self.origin {
             Some(Origin::Scheduled { slot, .. }) => Some(slot.event_id()),
-            Some(Origin::Immediate(_)) | None => None,
+            Some(Origin::Immediate { .. }) | None => None,
         };
         f.debug_struct("DurableFuture").field("event_id", &event_id).finish_non_exhaustive()
     }

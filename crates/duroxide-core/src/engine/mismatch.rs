@@ -2,27 +2,39 @@
 //!
 //! Inputs are compared but never quoted: the text reaches logs and other people than the data may.
 
-use crate::model::EventKind;
+use crate::model::{Event, EventKind};
 
-/// The position, what was recorded there and what the code did instead.
-pub(super) fn schedule_mismatch(
-    position: u64,
-    recorded: Option<&EventKind>,
-    current: Option<&EventKind>,
-) -> String {
-    let describe_or = |kind: Option<&EventKind>, nothing: &str| kind.map_or(nothing.to_string(), describe);
-    let mut text = format!(
-        "schedule mismatch at event {position}: recorded {}, but the code now {}",
-        describe_or(recorded, "nothing"),
-        current.map_or("does nothing there".to_string(), |kind| format!("asks for {}", describe(kind))),
-    );
-    if let (Some(recorded), Some(current)) = (recorded, current) {
-        let fields = differing_fields(recorded, current);
-        if !fields.is_empty() {
-            text.push_str(&format!("; differs in {}", fields.join(", ")));
-        }
-    }
-    text
+/// The code did something other than what the history has next; `source` is the event that it answers.
+pub(super) fn schedule_mismatch(recorded: &Event, source: Option<u64>, current: &EventKind) -> String {
+    let fields = differing_fields(recorded, source, current);
+    format!(
+        "{}asks for {}; differs in {}",
+        recorded_but_now(recorded),
+        describe(current),
+        if fields.is_empty() { "nothing that can be named".to_string() } else { fields.join(", ") }
+    )
+}
+
+/// The history has an event that the code did not cause.
+pub(super) fn unexpected_event(recorded: &Event) -> String {
+    format!("{}does nothing there", recorded_but_now(recorded))
+}
+
+/// The version that a schedule asks for is not the recorded one.
+pub(super) fn version_mismatch(schedule: u64, recorded: Option<&str>, current: Option<&str>) -> String {
+    format!(
+        "schedule mismatch at event {schedule}: differs in version (recorded {}, now {})",
+        quote(recorded),
+        quote(current)
+    )
+}
+
+fn recorded_but_now(recorded: &Event) -> String {
+    format!(
+        "schedule mismatch at event {}: recorded {}, but the code now ",
+        recorded.event_id,
+        describe(&recorded.kind)
+    )
 }
 
 /// A completion reached a schedule of another kind.
@@ -84,26 +96,32 @@ pub(super) fn describe(kind: &EventKind) -> String {
     }
 }
 
-fn differing_fields(recorded: &EventKind, current: &EventKind) -> Vec<String> {
-    let fields = (fields_of(recorded), fields_of(current));
-    let (Some(recorded), Some(current)) = fields else { return Vec::new() };
-    recorded
+fn differing_fields(recorded: &Event, source: Option<u64>, current: &EventKind) -> Vec<String> {
+    if std::mem::discriminant(&recorded.kind) != std::mem::discriminant(current) {
+        return vec!["kind".to_string()];
+    }
+    let mut differing: Vec<String> = fields_of(&recorded.kind)
         .iter()
-        .zip(&current)
-        .filter(|(recorded, current)| recorded.name == current.name && recorded.value != current.value)
+        .zip(&fields_of(current))
+        .filter(|(recorded, current)| recorded.value != current.value)
         .map(|(recorded, current)| {
-            if recorded.is_payload {
-                format!("{} ({})", recorded.name, payload_difference(recorded.value, current.value))
+            let difference = if recorded.is_payload {
+                payload_difference(recorded.value, current.value)
             } else {
-                format!(
-                    "{} (recorded {}, now {})",
-                    recorded.name,
-                    quote(recorded.value),
-                    quote(current.value)
-                )
-            }
+                format!("recorded {}, now {}", quote(recorded.value), quote(current.value))
+            };
+            format!("{} ({difference})", recorded.name)
         })
-        .collect()
+        .collect();
+    if recorded.source_event_id != source {
+        let id = |id: Option<u64>| id.map_or("none".to_string(), |id| id.to_string());
+        differing.push(format!(
+            "the event it is about (recorded {}, now {})",
+            id(recorded.source_event_id),
+            id(source)
+        ));
+    }
+    differing
 }
 
 struct Field<'a> {
@@ -112,36 +130,55 @@ struct Field<'a> {
     is_payload: bool,
 }
 
-/// The fields that a replay compares, for the kinds that have several.
-fn fields_of(kind: &EventKind) -> Option<Vec<Field<'_>>> {
+/// The fields that a replay compares.
+fn fields_of(kind: &EventKind) -> Vec<Field<'_>> {
     let field = |name, value| Field { name, value, is_payload: false };
-    let payload = |value| Field { name: "input", value: Some(value), is_payload: true };
-    if let EventKind::ActivityScheduled { name, input, session_id, tag } = kind {
-        return Some(vec![
-            field("name", Some(name.as_str())),
-            payload(input.as_str()),
+    let text = |name, value| Field { name, value: Some(value), is_payload: false };
+    let payload = |name, value| Field { name, value: Some(value), is_payload: true };
+    match kind {
+        EventKind::ActivityScheduled { name, input, session_id, tag } => vec![
+            text("name", name.as_str()),
+            payload("input", input.as_str()),
             field("session", session_id.as_deref()),
             field("tag", tag.as_deref()),
-        ]);
+        ],
+        EventKind::SubOrchestrationScheduled { name, instance, input } => {
+            vec![text("name", name.as_str()), text("child id", instance), payload("input", input)]
+        }
+        EventKind::OrchestrationChained { name, instance, input } => {
+            vec![text("name", name.as_str()), text("instance id", instance), payload("input", input)]
+        }
+        EventKind::VersionRequested { version } => vec![text("version", version.as_str())],
+        EventKind::ExternalSubscribed { name } | EventKind::QueueSubscribed { name } => {
+            vec![text("name", name.as_str())]
+        }
+        EventKind::ActivityCancelRequested { reason }
+        | EventKind::TimerCancelled { reason }
+        | EventKind::ExternalSubscribedCancelled { reason }
+        | EventKind::QueueSubscriptionCancelled { reason }
+        | EventKind::SubOrchestrationCancelRequested { reason } => vec![text("reason", reason.as_str())],
+        EventKind::CustomStatusUpdated { status } => {
+            vec![Field { name: "status", value: status.as_deref(), is_payload: true }]
+        }
+        EventKind::KeyValueSet { key, value, .. } => {
+            vec![text("key", key.as_str()), payload("value", value.as_str())]
+        }
+        EventKind::KeyValueCleared { key } => vec![text("key", key.as_str())],
+        EventKind::TimerCreated { .. }
+        | EventKind::KeyValuesCleared
+        | EventKind::OrchestrationStarted { .. }
+        | EventKind::OrchestrationCompleted { .. }
+        | EventKind::OrchestrationFailed { .. }
+        | EventKind::OrchestrationContinuedAsNew { .. }
+        | EventKind::OrchestrationCancelRequested { .. }
+        | EventKind::ActivityCompleted { .. }
+        | EventKind::ActivityFailed { .. }
+        | EventKind::TimerFired { .. }
+        | EventKind::ExternalEvent { .. }
+        | EventKind::QueueEventDelivered { .. }
+        | EventKind::SubOrchestrationCompleted { .. }
+        | EventKind::SubOrchestrationFailed { .. } => Vec::new(),
     }
-    if let EventKind::SubOrchestrationScheduled { name, instance, input }
-    | EventKind::OrchestrationChained { name, instance, input } = kind
-    {
-        let id =
-            if matches!(kind, EventKind::OrchestrationChained { .. }) { "instance id" } else { "child id" };
-        return Some(vec![
-            field("name", Some(name.as_str())),
-            field(id, Some(instance.as_str())),
-            payload(input.as_str()),
-        ]);
-    }
-    if let EventKind::VersionRequested { version } = kind {
-        return Some(vec![field("version", Some(version.as_str()))]);
-    }
-    if let EventKind::ExternalSubscribed { name } | EventKind::QueueSubscribed { name } = kind {
-        return Some(vec![field("name", Some(name.as_str()))]);
-    }
-    None
 }
 
 fn quote(value: Option<&str>) -> String {

@@ -48,6 +48,9 @@ impl Syscall {
     }
 }
 
+/// What `with_tag` panics with on anything but an activity.
+pub(super) const NOT_TAGGABLE: &str = "with_tag is for activities only";
+
 /// One message of the program for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceLine {
@@ -182,7 +185,7 @@ impl Slot {
     pub(super) fn set_tag(&self, tag: String) -> Result<(), &'static str> {
         let mut state = self.lock();
         if !state.taggable {
-            return Err("with_tag is for activities only");
+            return Err(NOT_TAGGABLE);
         }
         if state.event_id != 0 {
             return Err("with_tag must follow schedule_activity directly, before anything is awaited");
@@ -200,21 +203,26 @@ impl Slot {
 
     /// The result, or `None` after noting whom to wake.
     pub(super) fn take_or_wait(&self, waker: &Waker) -> Option<Resolution> {
-        let mut state = self.lock();
-        match std::mem::replace(&mut state.result, SlotResult::Taken) {
+        // A waker may be the program's own code: it is cloned and dropped outside the lock.
+        let waiting = SlotResult::Waiting(Some(waker.clone()));
+        let before = {
+            let mut state = self.lock();
+            let after = match state.result {
+                SlotResult::Waiting(_) => waiting,
+                SlotResult::Ready(_) | SlotResult::Taken => SlotResult::Taken,
+            };
+            std::mem::replace(&mut state.result, after)
+        };
+        match before {
             SlotResult::Ready(resolution) => Some(resolution),
-            SlotResult::Waiting(_) => {
-                state.result = SlotResult::Waiting(Some(waker.clone()));
-                None
-            }
-            SlotResult::Taken => None,
+            SlotResult::Waiting(_) | SlotResult::Taken => None,
         }
     }
 
     /// Takes the result back from a future that was dropped without looking at it.
     pub(super) fn take_back(&self) -> Option<Resolution> {
-        let mut state = self.lock();
-        match std::mem::replace(&mut state.result, SlotResult::Taken) {
+        let before = std::mem::replace(&mut self.lock().result, SlotResult::Taken);
+        match before {
             SlotResult::Ready(resolution) => Some(resolution),
             SlotResult::Waiting(_) | SlotResult::Taken => None,
         }

@@ -53,7 +53,7 @@ impl<'a> Tape<'a> {
     pub(super) fn take(&mut self) -> Option<&'a Event> {
         let event = self.peek()?;
         self.played += 1;
-        self.next_event_id = event.event_id + 1;
+        self.next_event_id = event.event_id.saturating_add(1);
         Some(event)
     }
 
@@ -68,7 +68,7 @@ impl<'a> Tape<'a> {
     /// Appends an event of this turn.
     pub(super) fn append(&mut self, source_event_id: Option<u64>, kind: EventKind) -> u64 {
         let event_id = self.next_event_id;
-        self.next_event_id += 1;
+        self.next_event_id = event_id.saturating_add(1);
         self.events.push(Event {
             event_id,
             source_event_id,
@@ -96,7 +96,7 @@ impl<'a> Tape<'a> {
         if agrees {
             Ok(Recorded { event_id: recorded.event_id, is_new: false })
         } else {
-            Err(schedule_mismatch(recorded.event_id, Some(&recorded.kind), Some(&kind)))
+            Err(schedule_mismatch(recorded, source_event_id, &kind))
         }
     }
 }
