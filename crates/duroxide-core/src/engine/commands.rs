@@ -6,7 +6,7 @@ use super::schedules::ScheduleKind;
 use super::slot::{Command, Resolution, Schedule, Slot, Syscall};
 use super::subscriptions::Delivery;
 use super::tape::Recorded;
-use crate::model::limits::{MAX_SCHEDULES_PER_TURN, MAX_TAG_NAME_BYTES};
+use crate::model::limits::{MAX_INSTANCE_ID_BYTES, MAX_SCHEDULES_PER_TURN, MAX_TAG_NAME_BYTES};
 use crate::model::{
     EventKind, INITIAL_EXECUTION_ID, ScheduledActivityIdentifier, WorkItem, auto_child_instance_id,
     check_name, check_payload, check_root_instance_id, check_version,
@@ -17,6 +17,9 @@ use std::sync::Arc;
 const DROPPED_FUTURE: &str = "dropped_future";
 /// What a child is told when its parent dropped the future.
 const PARENT_DROPPED: &str = "parent dropped sub-orchestration future";
+
+/// The latest time that every store can keep: signed 64 bits of milliseconds.
+const LATEST_MS: u64 = i64::MAX.cast_unsigned();
 
 impl Execution {
     pub(super) fn carry_out(&mut self, commands: Vec<Command>, pass: &mut Pass<'_>) -> Result<(), Stop> {
@@ -45,7 +48,7 @@ impl Execution {
             Schedule::Syscall(syscall) => self.call_system(slot, syscall, pass),
             Schedule::Timer { delay_ms } => self.schedule_timer(slot, delay_ms, pass),
             Schedule::Wait { name } => {
-                check("event name", &name)?;
+                check_new(pass, || check_name("event name", &name))?;
                 let recorded = record(pass, None, EventKind::ExternalSubscribed { name: name.clone() })?;
                 self.open(recorded, ScheduleKind::Wait, slot, name.clone(), pass)?;
                 let delivery = self.events.subscribe(&name, recorded.event_id);
@@ -53,7 +56,7 @@ impl Execution {
                 Ok(())
             }
             Schedule::Dequeue { queue } => {
-                check("queue name", &queue)?;
+                check_new(pass, || check_name("queue name", &queue))?;
                 let recorded = record(pass, None, EventKind::QueueSubscribed { name: queue.clone() })?;
                 self.open(recorded, ScheduleKind::Dequeue, slot, queue.clone(), pass)?;
                 let delivery = self.queues.subscribe(&queue, recorded.event_id);
@@ -74,15 +77,12 @@ impl Execution {
         session_id: Option<String>,
         pass: &mut Pass<'_>,
     ) -> Result<(), Stop> {
-        check("activity name", &name)?;
-        check_payload(&format!("input of activity '{name}'"), &input).map_err(Stop::violation)?;
         let tag = slot.tag();
-        let tag_bytes = tag.as_ref().map_or(0, String::len);
-        if tag_bytes > MAX_TAG_NAME_BYTES {
-            return Err(Stop::violation(format!(
-                "Activity '{name}' tag size ({tag_bytes} bytes) exceeds limit ({MAX_TAG_NAME_BYTES} bytes)"
-            )));
-        }
+        check_new(pass, || {
+            check_name("activity name", &name)?;
+            check_payload(&format!("input of activity '{name}'"), &input)?;
+            check_tag(&name, tag.as_deref())
+        })?;
         let kind = EventKind::ActivityScheduled {
             name: name.clone(),
             input: input.clone(),
@@ -140,7 +140,7 @@ impl Execution {
     }
 
     fn schedule_timer(&mut self, slot: Arc<Slot>, delay_ms: u64, pass: &mut Pass<'_>) -> Result<(), Stop> {
-        let fire_at_ms = pass.tape.now_ms.saturating_add(delay_ms);
+        let fire_at_ms = pass.tape.now_ms.saturating_add(delay_ms).min(LATEST_MS);
         let recorded = record(pass, None, EventKind::TimerCreated { fire_at_ms })?;
         self.open(recorded, ScheduleKind::Timer, slot, String::new(), pass)?;
         if recorded.is_new {
@@ -163,19 +163,15 @@ impl Execution {
         input: String,
         pass: &mut Pass<'_>,
     ) -> Result<(), Stop> {
-        check("orchestration name", &name)?;
-        check_payload(&format!("input of sub-orchestration '{name}'"), &input).map_err(Stop::violation)?;
         let identity = self.identity.clone();
         let instance = instance.unwrap_or_else(|| {
             auto_child_instance_id(&identity.instance, identity.execution_id, pass.tape.next_event_id())
         });
-        if instance.len() > crate::model::limits::MAX_INSTANCE_ID_BYTES {
-            return Err(Stop::violation(format!(
-                "sub-orchestration instance id ({} bytes) exceeds limit ({} bytes): nest less deeply or give ids",
-                instance.len(),
-                crate::model::limits::MAX_INSTANCE_ID_BYTES
-            )));
-        }
+        check_new(pass, || {
+            check_name("orchestration name", &name)?;
+            check_payload(&format!("input of sub-orchestration '{name}'"), &input)?;
+            check_child_id_length(&instance)
+        })?;
         let kind = EventKind::SubOrchestrationScheduled {
             name: name.clone(),
             instance: instance.clone(),
@@ -207,12 +203,12 @@ impl Execution {
         input: String,
         pass: &mut Pass<'_>,
     ) -> Result<(), Stop> {
-        check("orchestration name", &name)?;
-        check_root_instance_id(&instance).map_err(Stop::violation)?;
-        check_payload(&format!("input of orchestration '{name}'"), &input).map_err(Stop::violation)?;
-        if let Some(version) = &version {
-            check_version(version).map_err(Stop::violation)?;
-        }
+        check_new(pass, || {
+            check_name("orchestration name", &name)?;
+            check_root_instance_id(&instance)?;
+            check_payload(&format!("input of orchestration '{name}'"), &input)?;
+            version.as_deref().map_or(Ok(()), |version| check_version(version).map(drop))
+        })?;
         let kind = EventKind::OrchestrationChained {
             name: name.clone(),
             instance: instance.clone(),
@@ -334,9 +330,12 @@ impl Execution {
     }
 
     pub(super) fn deliver(&mut self, kind: ScheduleKind, delivery: Option<Delivery>) {
-        if let Some(Delivery { wait, arrival, data }) = delivery {
-            self.resolve(wait, kind, Resolution { value: Ok(data), arrival });
+        let Some(Delivery { wait, arrival, data }) = delivery else { return };
+        if let Some(slot) = self.schedules.slot(wait) {
+            let channels = if kind == ScheduleKind::Wait { &mut self.events } else { &mut self.queues };
+            channels.delivered(slot);
         }
+        self.resolve(wait, kind, Resolution { value: Ok(data), arrival });
     }
 
     pub(super) fn resolve(&mut self, id: u64, kind: ScheduleKind, resolution: Resolution) {
@@ -397,8 +396,35 @@ fn count_schedule(recorded: Recorded, pass: &mut Pass<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-fn check(what: &str, name: &str) -> Result<(), Stop> {
-    check_name(what, name).map_err(Stop::violation)
+/// Refuses what is over a limit when it is asked for. What is recorded was within the limits of its time and
+/// must not be refused by today's.
+fn check_new(pass: &Pass<'_>, check: impl FnOnce() -> Result<(), String>) -> Result<(), Stop> {
+    if pass.tape.is_replaying() { Ok(()) } else { check().map_err(Stop::violation) }
+}
+
+fn check_tag(activity: &str, tag: Option<&str>) -> Result<(), String> {
+    let tag = tag.unwrap_or_default();
+    if tag.len() > MAX_TAG_NAME_BYTES {
+        return Err(format!(
+            "Activity '{activity}' tag size ({} bytes) exceeds limit ({MAX_TAG_NAME_BYTES} bytes)",
+            tag.len()
+        ));
+    }
+    if tag.contains('\0') {
+        return Err(format!("the tag of activity '{activity}' contains a NUL character: remove it"));
+    }
+    Ok(())
+}
+
+fn check_child_id_length(instance: &str) -> Result<(), String> {
+    if instance.len() > MAX_INSTANCE_ID_BYTES {
+        return Err(format!(
+            "sub-orchestration instance id ({} bytes) exceeds limit ({MAX_INSTANCE_ID_BYTES} bytes): \
+             nest less deeply or give ids",
+            instance.len()
+        ));
+    }
+    Ok(())
 }
 
 /// A version-4 UUID from the turn's entropy and the event's id, which is unique within the turn.

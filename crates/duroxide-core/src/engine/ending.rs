@@ -1,30 +1,29 @@
 //! How an execution ends: what it leaves open is cancelled, the terminal event comes last, and whoever waits
 //! is told. All of it belongs to the turn's one transaction.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::context::Identity;
 use super::execution::{Actions, Stop};
 use super::tape::Tape;
-use super::turn::{Outcome, Turn};
+use super::turn::{DropReason, Outcome, Turn};
 use crate::model::limits::MAX_CARRY_FORWARD_EVENTS;
 use crate::model::{
     AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, ItemKind, ParentLink,
-    ScheduledActivityIdentifier, WorkItem, columns_of, status,
+    ScheduledActivityIdentifier, WorkItem, columns_of, reply_to_colliding_start, state_changes, status,
 };
 
 /// What an execution has scheduled and not got back.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct OpenWork {
-    pub(super) activities: Vec<u64>,
-    pub(super) children: Vec<OpenChild>,
+    /// By the event that scheduled them.
+    pub(super) activities: BTreeSet<u64>,
+    /// Their instances, by the event that scheduled them.
+    pub(super) children: BTreeMap<u64, String>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct OpenChild {
-    pub(super) event_id: u64,
-    pub(super) instance: String,
-}
-
-/// What nobody has read: queue messages and events in the order of arrival, then unadmitted messages.
+/// What nobody has read: queue messages and events in the order of arrival, then messages for the
+/// next execution that were not admitted.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     pub(super) queue_messages: Vec<super::subscriptions::Unread>,
@@ -38,9 +37,11 @@ impl OpenWork {
         let mut open = Self::default();
         for event in history {
             match &event.kind {
-                EventKind::ActivityScheduled { .. } => open.activities.push(event.event_id),
+                EventKind::ActivityScheduled { .. } => {
+                    open.activities.insert(event.event_id);
+                }
                 EventKind::SubOrchestrationScheduled { instance, .. } => {
-                    open.children.push(OpenChild { event_id: event.event_id, instance: instance.clone() });
+                    open.children.insert(event.event_id, instance.clone());
                 }
                 EventKind::ActivityCompleted { .. }
                 | EventKind::ActivityFailed { .. }
@@ -75,12 +76,8 @@ impl OpenWork {
 
     fn close(&mut self, source: Option<u64>) {
         let Some(id) = source else { return };
-        // Both lists are in the order of their ids.
-        if let Ok(index) = self.activities.binary_search(&id) {
-            self.activities.remove(index);
-        } else if let Ok(index) = self.children.binary_search_by_key(&id, |child| child.event_id) {
-            self.children.remove(index);
-        }
+        self.activities.remove(&id);
+        self.children.remove(&id);
     }
 }
 
@@ -132,12 +129,21 @@ pub(super) fn end(
 
 /// Moves what a pass gathered into the turn.
 pub(super) fn finish(mut turn: Turn, tape: Tape<'_>, actions: Actions) -> Turn {
-    let Actions { mut worker_items, orchestrator_items, cancelled, dropped, scheduled: _ } = actions;
+    let Actions { mut worker_items, mut orchestrator_items, cancelled, dropped, scheduled: _ } = actions;
+    // What was scheduled and cancelled in the same turn never reaches a queue.
     if !cancelled.is_empty() && !worker_items.is_empty() {
-        // What was scheduled and cancelled in the same turn never reaches the worker queue.
-        let ids: std::collections::BTreeSet<u64> =
-            cancelled.iter().map(|activity| activity.activity_id).collect();
+        let ids: BTreeSet<u64> = cancelled.iter().map(|activity| activity.activity_id).collect();
         worker_items.retain(|item| !columns_of(item).event_id.is_some_and(|id| ids.contains(&id)));
+    }
+    let changes = state_changes(&tape.events);
+    if changes.drops_all_timers || !changes.cancelled_timers.is_empty() {
+        let ids: BTreeSet<u64> = changes.cancelled_timers.into_iter().collect();
+        orchestrator_items.retain(|item| {
+            let columns = columns_of(item);
+            let is_unwanted =
+                changes.drops_all_timers || columns.event_id.is_some_and(|id| ids.contains(&id));
+            columns.kind != ItemKind::Timer || !is_unwanted
+        });
     }
     turn.events = tape.events;
     turn.worker_items = worker_items;
@@ -203,13 +209,11 @@ fn cancel_open_work(
             activity_id: id,
         });
     }
-    for child in open.children {
+    for (id, instance) in open.children {
         let event =
             EventKind::SubOrchestrationCancelRequested { reason: "orchestration_terminal".to_string() };
-        tape.append(Some(child.event_id), event);
-        actions
-            .orchestrator_items
-            .push(WorkItem::CancelInstance { instance: child.instance, reason: told.to_string() });
+        tape.append(Some(id), event);
+        actions.orchestrator_items.push(WorkItem::CancelInstance { instance, reason: told.to_string() });
     }
 }
 
@@ -252,13 +256,37 @@ fn next_execution(
         }))
         .collect();
     unread.sort_by_key(|(arrival, _)| *arrival);
-    let unadmitted = leftovers.unadmitted.into_iter().filter(|message| match columns_of(message).kind {
+    std::iter::once(start)
+        .chain(unread.into_iter().map(|(_, item)| item))
+        .chain(leftovers.unadmitted)
+        .collect()
+}
+
+/// Whether a message that was not admitted is for the next execution as well.
+pub(super) fn outlives_execution(message: &WorkItem) -> bool {
+    match columns_of(message).kind {
         ItemKind::Event | ItemKind::Cancel => true,
         ItemKind::Start
         | ItemKind::ContinueAsNew
         | ItemKind::Activity
         | ItemKind::Completion
         | ItemKind::Timer => false,
-    });
-    std::iter::once(start).chain(unread.into_iter().map(|(_, item)| item)).chain(unadmitted).collect()
+    }
+}
+
+/// Drops messages that came after the end. A parent whose child would have had this id is told that it is taken.
+pub(super) fn drop_after_end(messages: &[WorkItem], parent: Option<&ParentLink>, actions: &mut Actions) {
+    for message in messages {
+        let reply = match columns_of(message).kind {
+            ItemKind::Start => reply_to_colliding_start(message, parent),
+            ItemKind::ContinueAsNew
+            | ItemKind::Activity
+            | ItemKind::Completion
+            | ItemKind::Timer
+            | ItemKind::Event
+            | ItemKind::Cancel => None,
+        };
+        actions.orchestrator_items.extend(reply);
+        actions.dropped.push(DropReason::AfterEnd);
+    }
 }

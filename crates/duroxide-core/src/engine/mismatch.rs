@@ -29,6 +29,11 @@ pub(super) fn version_mismatch(schedule: u64, recorded: Option<&str>, current: O
     )
 }
 
+/// The history is not what the engine wrote: its ids are not its positions.
+pub(super) fn damaged_history(position: u64, event_id: u64) -> String {
+    format!("the history is damaged: the event at position {position} has id {event_id}")
+}
+
 fn recorded_but_now(recorded: &Event) -> String {
     format!(
         "schedule mismatch at event {}: recorded {}, but the code now ",

@@ -1,11 +1,12 @@
 //! Running one turn.
 
 use super::context::Identity;
-use super::ending::{Leftovers, OpenChild, OpenWork, end, finish};
+use super::ending::{Leftovers, OpenWork, drop_after_end, end, finish, outlives_execution};
 use super::execution::{Actions, Execution, Pass, Stop};
+use super::mismatch::damaged_history;
 use super::schedules::ScheduleKind;
 use super::tape::Tape;
-use super::turn::{Before, DropReason, Outcome, Turn, TurnInput};
+use super::turn::{Before, Outcome, Turn, TurnInput};
 use crate::model::{
     ErrorDetails, Event, EventKind, ExecutionMetadata, INITIAL_EVENT_ID, ItemKind, ParentLink, WorkItem,
     columns_of, current_build_version, status,
@@ -33,12 +34,11 @@ pub fn run_turn(before: Before<'_>, input: TurnInput) -> TurnResult {
     match before {
         Before::Held(execution) => run_held(*execution, input),
         Before::Stored { handler, version, history } => match history.first() {
-            Some(_) if history.last().is_some_and(Event::is_terminal) => {
-                let mut turn = Turn::new(Outcome::AlreadyEnded);
-                turn.dropped = vec![DropReason::AfterEnd; input.messages.len()];
-                TurnResult::without_execution(turn)
+            Some(started) if has_ended(history) => {
+                let parent = parent_of(&started.kind);
+                TurnResult::without_execution(already_ended(parent.as_ref(), &input.messages))
             }
-            Some(started) => match Execution::new(handler, started) {
+            Some(started) => match check_ids(history).and_then(|()| Execution::new(handler, started)) {
                 Ok(execution) => run_replayed(execution, history, input),
                 Err(diff) => end_history(Stop::Nondeterministic(diff), history, input),
             },
@@ -49,7 +49,7 @@ pub fn run_turn(before: Before<'_>, input: TurnInput) -> TurnResult {
 
 fn run_held(execution: Execution, input: TurnInput) -> TurnResult {
     let now_ms = input.now_ms.max(execution.last_timestamp_ms);
-    let next = execution.last_event_id + 1;
+    let next = execution.last_event_id.saturating_add(1);
     let tape = Tape::new(&[], &input.instance, input.execution_id, now_ms, input.entropy, next);
     admit_all(
         execution,
@@ -68,6 +68,7 @@ fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -
     let mut pass = Pass { tape, actions: Actions::default() };
     match execution.replay(&mut pass) {
         Ok(()) => {
+            execution.last_event_id = pass.tape.next_event_id().saturating_sub(1);
             execution.last_timestamp_ms = last_timestamp;
             admit_all(execution, input.messages, pass, ExecutionMetadata::default())
         }
@@ -88,7 +89,7 @@ fn run_first(
     version: String,
     mut input: TurnInput,
 ) -> TurnResult {
-    let Some(start) = take_start(&mut input.messages) else {
+    let Some(start) = take_start(&mut input.messages, input.execution_id) else {
         return TurnResult::without_execution(Turn::new(Outcome::NotStarted));
     };
     let mut tape =
@@ -119,8 +120,11 @@ fn admit_all(
             return end_execution(execution, stop, messages.collect(), pass, metadata);
         }
     }
-    execution.last_event_id = pass.tape.next_event_id() - 1;
-    execution.last_timestamp_ms = pass.tape.now_ms;
+    if let Some(last) = pass.tape.events.last() {
+        // A turn without events leaves no trace in the history, so it leaves none here either.
+        execution.last_event_id = last.event_id;
+        execution.last_timestamp_ms = last.timestamp_ms;
+    }
     let mut turn = Turn::new(Outcome::Waiting);
     turn.traces = execution.desk.take_traces();
     turn.metadata = metadata;
@@ -136,17 +140,19 @@ fn end_execution(
     metadata: ExecutionMetadata,
 ) -> TurnResult {
     execution.take_down();
-    let children = execution.schedules.open_ids(ScheduleKind::Child).into_iter().filter_map(|event_id| {
-        let instance = execution.schedules.slot(event_id)?.subject();
-        Some(OpenChild { event_id, instance })
-    });
+    let children = execution
+        .schedules
+        .open_ids(ScheduleKind::Child)
+        .into_iter()
+        .filter_map(|event_id| Some((event_id, execution.schedules.slot(event_id)?.subject())));
     let open = OpenWork {
-        activities: execution.schedules.open_ids(ScheduleKind::Activity),
+        activities: execution.schedules.open_ids(ScheduleKind::Activity).into_iter().collect(),
         children: children.collect(),
     };
-    if !matches!(stop, Stop::ContinuedAsNew { .. }) {
-        pass.actions.dropped.extend(unadmitted.iter().map(|_| DropReason::AfterEnd));
-    }
+    let continues = matches!(stop, Stop::ContinuedAsNew { .. });
+    let (unadmitted, late): (Vec<WorkItem>, Vec<WorkItem>) =
+        unadmitted.into_iter().partition(|message| continues && outlives_execution(message));
+    drop_after_end(&late, execution.parent.as_ref(), &mut pass.actions);
     let leftovers = Leftovers {
         queue_messages: execution.queues.drain_unread(),
         events: execution.events.drain_unread(),
@@ -171,7 +177,7 @@ fn end_history(stop: Stop, history: &[Event], input: TurnInput) -> TurnResult {
         history,
         last_event_id: 0,
     };
-    TurnResult::without_execution(end_stored(&stored, stop, None, input.now_ms, input.messages.len(), None))
+    TurnResult::without_execution(end_stored(&stored, stop, input.messages, input.now_ms, None))
 }
 
 /// An execution that is ended without running its code.
@@ -200,57 +206,54 @@ pub struct StoredExecution<'a> {
 pub fn end_without_handler(
     stored: &StoredExecution<'_>,
     details: ErrorDetails,
-    mut messages: Vec<WorkItem>,
+    messages: Vec<WorkItem>,
     now_ms: u64,
 ) -> Turn {
-    let start = take_start(&mut messages);
-    end_stored(stored, Stop::Failed(details), start, now_ms, messages.len(), None)
+    end_stored(stored, Stop::Failed(details), messages, now_ms, None)
 }
 
 /// The same for a cancellation.
 pub fn cancel_without_handler(
     stored: &StoredExecution<'_>,
     reason: &str,
-    mut messages: Vec<WorkItem>,
+    messages: Vec<WorkItem>,
     now_ms: u64,
 ) -> Turn {
-    let start = take_start(&mut messages);
     let details = ErrorDetails::Application {
         kind: crate::model::AppErrorKind::Cancelled { reason: reason.to_string() },
         message: format!("canceled: {reason}"),
         retryable: false,
     };
-    end_stored(stored, Stop::Failed(details), start, now_ms, messages.len(), Some(reason))
+    end_stored(stored, Stop::Failed(details), messages, now_ms, Some(reason))
 }
 
 fn end_stored(
     stored: &StoredExecution<'_>,
     stop: Stop,
-    start: Option<WorkItem>,
+    mut messages: Vec<WorkItem>,
     now_ms: u64,
-    messages: usize,
     cancel_reason: Option<&str>,
 ) -> Turn {
+    let begun = stored.history.first().and_then(|event| parent_of(&event.kind));
+    if has_ended(stored.history) {
+        return already_ended(begun.as_ref().or(stored.parent.as_ref()), &messages);
+    }
     let last_timestamp = stored.history.iter().map(|event| event.timestamp_ms).max().unwrap_or_default();
-    let last_event_id = stored.history.last().map_or(stored.last_event_id, |event| event.event_id);
+    let last_event_id =
+        stored.history.iter().map(|event| event.event_id).max().unwrap_or(stored.last_event_id);
     let now_ms = now_ms.max(last_timestamp);
-    let mut tape = Tape::new(&[], &stored.instance, stored.execution_id, now_ms, 0, last_event_id + 1);
+    let next_id = last_event_id.saturating_add(1);
+    let mut tape = Tape::new(&[], &stored.instance, stored.execution_id, now_ms, 0, next_id);
     let mut metadata = ExecutionMetadata::default();
     let mut parent = stored.parent.clone();
     let mut name = stored.name.clone();
-    let begun = stored.history.first().map(|event| &event.kind);
-    if let Some(EventKind::OrchestrationStarted {
-        name: started,
-        parent_instance,
-        parent_id,
-        parent_execution_id,
-        ..
-    }) = begun
+    if let Some(EventKind::OrchestrationStarted { name: started, .. }) =
+        stored.history.first().map(|event| &event.kind)
     {
         name.clone_from(started);
-        parent = ParentLink::from_fields(parent_instance.as_deref(), *parent_execution_id, *parent_id);
+        parent = begun;
     } else if last_event_id == 0 {
-        let start = start.unwrap_or_else(|| unknown_start(stored));
+        let start = take_start(&mut messages, stored.execution_id).unwrap_or_else(|| unknown_start(stored));
         let columns = columns_of(&start);
         let version = columns.version.unwrap_or("0.0.0").to_string();
         parent = columns.parent.clone().or(parent);
@@ -267,16 +270,59 @@ fn end_stored(
         version: stored.version.clone(),
     };
     let open = OpenWork::of_history(stored.history);
-    let actions = Actions { dropped: vec![DropReason::AfterEnd; messages], ..Actions::default() };
+    let mut actions = Actions::default();
+    drop_after_end(&messages, parent.as_ref(), &mut actions);
     let mut turn = end(stop, &identity, parent.as_ref(), open, Leftovers::default(), tape, actions);
     merge_metadata(&mut turn.metadata, metadata);
     turn
 }
 
+/// An execution ends once; whatever follows its end in a damaged history changes nothing.
+fn has_ended(history: &[Event]) -> bool {
+    history.iter().any(Event::is_terminal)
+}
+
+fn already_ended(parent: Option<&ParentLink>, messages: &[WorkItem]) -> Turn {
+    let mut actions = Actions::default();
+    drop_after_end(messages, parent, &mut actions);
+    let mut turn = Turn::new(Outcome::AlreadyEnded);
+    turn.orchestrator_items = actions.orchestrator_items;
+    turn.dropped = actions.dropped;
+    turn
+}
+
+/// The engine finds everything by event id, so the ids must be what it wrote: 1, 2, 3 and so on.
+fn check_ids(history: &[Event]) -> Result<(), String> {
+    (INITIAL_EVENT_ID..)
+        .zip(history)
+        .find(|(position, event)| *position != event.event_id)
+        .map_or(Ok(()), |(position, event)| Err(damaged_history(position, event.event_id)))
+}
+
+fn parent_of(started: &EventKind) -> Option<ParentLink> {
+    let EventKind::OrchestrationStarted { parent_instance, parent_id, parent_execution_id, .. } = started
+    else {
+        return None;
+    };
+    ParentLink::from_fields(parent_instance.as_deref(), *parent_execution_id, *parent_id)
+}
+
 /// Takes the message that starts the execution out of the batch, wherever it stands.
-fn take_start(messages: &mut Vec<WorkItem>) -> Option<WorkItem> {
-    let is_start =
-        |message: &WorkItem| matches!(columns_of(message).kind, ItemKind::Start | ItemKind::ContinueAsNew);
+///
+/// A start for another execution is one of another parent for an id that is taken.
+fn take_start(messages: &mut Vec<WorkItem>, execution_id: u64) -> Option<WorkItem> {
+    let is_start = |message: &WorkItem| {
+        let columns = columns_of(message);
+        match columns.kind {
+            ItemKind::Start => columns.execution_id == Some(execution_id),
+            ItemKind::ContinueAsNew => true,
+            ItemKind::Activity
+            | ItemKind::Completion
+            | ItemKind::Timer
+            | ItemKind::Event
+            | ItemKind::Cancel => false,
+        }
+    };
     let index = messages.iter().position(is_start)?;
     Some(messages.remove(index))
 }

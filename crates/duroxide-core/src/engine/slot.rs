@@ -231,4 +231,9 @@ impl Slot {
     pub(super) fn is_taken(&self) -> bool {
         matches!(self.lock().result, SlotResult::Taken)
     }
+
+    /// Whether there is a result that nobody has looked at.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.lock().result, SlotResult::Ready(_))
+    }
 }

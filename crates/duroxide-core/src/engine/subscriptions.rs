@@ -4,11 +4,18 @@
 //! wait of that name; they differ only in what the history calls them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::slot::{Resolution, Slot};
 
 /// Waits and unread events by name.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Subscriptions {
     channels: BTreeMap<String, Channel>,
+    /// The slots of waits that got their event and may not have looked at it yet.
+    delivered: Vec<Arc<Slot>>,
+    /// How many of them to gather before those that were looked at are sorted out.
+    sort_out_at: usize,
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +79,17 @@ impl Subscriptions {
         }
     }
 
-    /// Everything unread, in the order of arrival.
+    /// Notes the slot that an event goes to, so that the event is not lost with a program that ends unread.
+    pub(super) fn delivered(&mut self, slot: Arc<Slot>) {
+        if self.delivered.len() >= self.sort_out_at {
+            self.delivered.retain(|slot| slot.is_ready());
+            // Doubling keeps the cost per event constant.
+            self.sort_out_at = (2 * self.delivered.len()).max(64);
+        }
+        self.delivered.push(slot);
+    }
+
+    /// Everything unread, in the order of arrival: also what a wait got and the program never looked at.
     pub(super) fn drain_unread(&mut self) -> Vec<Unread> {
         let mut unread: Vec<Unread> = std::mem::take(&mut self.channels)
             .into_iter()
@@ -84,6 +101,12 @@ impl Subscriptions {
                 })
             })
             .collect();
+        unread.extend(self.delivered.drain(..).filter_map(|slot| match slot.take_back() {
+            Some(Resolution { value: Ok(data), arrival }) => {
+                Some(Unread { arrival, name: slot.subject(), data })
+            }
+            Some(Resolution { value: Err(_), .. }) | None => None,
+        }));
         unread.sort_by_key(|event| event.arrival);
         unread
     }
