@@ -1,0 +1,18 @@
+//! The replay engine, driven by scripts: messages in, events and actions out.
+
+mod activities;
+mod build;
+mod children;
+mod combinators;
+mod deterministic;
+mod driver;
+mod endings;
+mod events;
+mod garbage;
+mod limits;
+mod mismatches;
+mod next_execution;
+mod programs;
+mod queues;
+mod scale;
+mod timers;
