@@ -34,7 +34,10 @@ fn main() -> ExitCode {
 }
 
 fn workspace_root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies inside the workspace").to_path_buf()
+    // What cargo says when it runs this, not when it built it: checkouts may share a target directory.
+    let package =
+        std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_string());
+    Path::new(&package).parent().expect("xtask lies inside the workspace").to_path_buf()
 }
 
 /// Prints one line of a chore's report.

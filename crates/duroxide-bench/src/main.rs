@@ -1,5 +1,4 @@
 //! Benchmarks of duroxide against the raw store, as ratios within one run.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
 
 mod floor;
 
@@ -16,7 +15,7 @@ fn main() -> ExitCode {
     match floor::Options::parse(std::env::args().skip(1)) {
         Ok(options) => run(&options),
         Err(message) => {
-            eprintln!("{message}\n\n{USAGE}");
+            complain(&format!("{message}\n\n{USAGE}"));
             ExitCode::from(2)
         }
     }
@@ -26,7 +25,7 @@ fn run(options: &floor::Options) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("no tokio runtime: {error}");
+            complain(&format!("no tokio runtime: {error}"));
             return ExitCode::from(2);
         }
     };
@@ -34,8 +33,13 @@ fn run(options: &floor::Options) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("the benchmark could not be run: {error}");
+            complain(&format!("the benchmark could not be run: {error}"));
             ExitCode::from(2)
         }
     }
+}
+
+#[expect(clippy::print_stderr, reason = "a command line tool says what went wrong there")]
+fn complain(message: &str) {
+    eprintln!("{message}");
 }

@@ -10,11 +10,11 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn section(&mut self, title: &str) {
-        println!("\n{title}");
+        say(&format!("\n{title}"));
     }
 
     pub(crate) fn figure(&mut self, name: &str, value: impl std::fmt::Display) {
-        println!("  {name:<52} {value}");
+        say(&format!("  {name:<52} {value}"));
     }
 
     /// A ratio that must not be above its limit.
@@ -29,7 +29,7 @@ impl Report {
 
     fn judge(&mut self, name: &str, value: f64, limit: f64, holds: bool, sign: &str) {
         let verdict = if holds { "ok" } else { "FAILED" };
-        println!("  {name:<52} {value:8.3}   {sign} {limit}   {verdict}");
+        say(&format!("  {name:<52} {value:8.3}   {sign} {limit}   {verdict}"));
         if !holds {
             self.failed.push(format!("{name}: {value:.3}, must be {sign} {limit}"));
         }
@@ -37,15 +37,19 @@ impl Report {
 
     /// Whether every ratio holds.
     pub(crate) fn finish(self) -> bool {
-        println!();
         for failed in &self.failed {
-            println!("FAILED  {failed}");
+            say(&format!("FAILED  {failed}"));
         }
         if self.failed.is_empty() {
-            println!("every ratio holds");
+            say("\nevery ratio holds");
         }
         self.failed.is_empty()
     }
+}
+
+#[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+fn say(line: &str) {
+    println!("{line}");
 }
 
 /// Microseconds, for people.

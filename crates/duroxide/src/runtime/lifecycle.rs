@@ -16,6 +16,7 @@ use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
 use super::process::Queue;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::{OrchestrationDescriptor, RuntimeOptions, dispatch};
+use crate::client::Client;
 use crate::providers::Provider;
 use crate::providers::memory::MemoryProvider;
 
@@ -159,6 +160,11 @@ impl Runtime {
     #[doc(hidden)]
     pub async fn wait_until_ended(&self) {
         self.node.tasks.wait().await;
+    }
+
+    /// A client of the store that the runtime works on.
+    pub fn client(&self) -> Client {
+        Client::new(self.node.provider.clone())
     }
 
     /// What an instance runs; `None` if it does not exist or has not begun.
