@@ -1,6 +1,7 @@
 //! The loops that fetch work. A loop outlives every panic and every outage of the store.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +17,6 @@ use crate::providers::{FetchedTurn, FetchedWork, ProviderError, Suspects, TurnRe
 
 /// Items of one fetch: enough to fill a group commit.
 const MAX_ITEMS_PER_FETCH: usize = 32;
-/// How soon a fetch that left suspects in the queue looks again whether one may run.
-const SUSPECT_POLL: Duration = Duration::from_millis(100);
 /// How long a suspect that may not run yet is left alone, for stores that cannot leave it in the queue.
 const SUSPECT_DELAY: Duration = Duration::from_millis(200);
 
@@ -75,10 +74,17 @@ async fn fetch_and_start(node: &Arc<Node>, queue: Queue) -> Result<(), ProviderE
     };
     let Some(permits) = acquire(node, slots).await else { return Ok(()) };
     let begun = Instant::now();
+    let mut suspect_ended = pin!(node.options.process.suspect_ended(queue));
+    // From here on no end is missed, also one that comes before the fetch waits.
+    suspect_ended.as_mut().enable();
+    let room = node.options.process.has_room_for_suspect(queue);
+    let suspects = if room { Suspects::AdmitOne } else { Suspects::Refuse };
     let fetched = tokio::select! {
         biased;
         () = node.stopping.cancelled() => return Ok(()),
-        fetched = fetch(node, queue, permits.len()) => fetched?,
+        fetched = fetch(node, queue, suspects, permits.len()) => fetched?,
+        // The next suspect may run: ask again, now for one.
+        () = suspect_ended, if !room && node.provider.separates_suspects() => return Ok(()),
     };
     if fetched.is_empty() {
         // A store that waits needs no pause; one that answers at once must not be asked in a loop.
@@ -109,11 +115,13 @@ async fn acquire(node: &Node, slots: &Arc<Semaphore>) -> Option<Vec<OwnedSemapho
     Some(permits)
 }
 
-async fn fetch(node: &Node, queue: Queue, max_items: usize) -> Result<Fetched, ProviderError> {
-    let room = node.options.process.has_room_for_suspect(queue);
-    let suspects = if room { Suspects::AdmitOne } else { Suspects::Refuse };
-    let long_poll = node.options.dispatcher_long_poll_timeout;
-    let poll_timeout = if room { long_poll } else { long_poll.min(SUSPECT_POLL) };
+async fn fetch(
+    node: &Node,
+    queue: Queue,
+    suspects: Suspects,
+    max_items: usize,
+) -> Result<Fetched, ProviderError> {
+    let poll_timeout = node.options.dispatcher_long_poll_timeout;
     match queue {
         Queue::Turns => {
             let request = TurnRequest {

@@ -10,6 +10,9 @@ use duroxide_core::Execution;
 
 use crate::providers::{HeldHistories, HeldHistory};
 
+/// Events that all held executions may have together: what they keep in memory grows with their histories.
+const MAX_HELD_EVENTS: u64 = 4_000_000;
+
 /// Live executions, least recently used dropped first.
 pub(super) struct LiveExecutions {
     state: Mutex<State>,
@@ -22,6 +25,7 @@ struct State {
     /// Instances by when they were last used.
     by_use: BTreeMap<u64, String>,
     uses: u64,
+    events: u64,
 }
 
 struct Entry {
@@ -43,23 +47,14 @@ impl LiveExecutions {
     pub(super) fn take(&self, instance: &str, held: HeldHistory) -> Option<Box<Execution>> {
         let entry = {
             let mut state = self.lock();
-            let entry = state.by_instance.remove(instance)?;
-            state.by_use.remove(&entry.used);
-            entry
+            state.remove(instance)?
         };
         (entry.held() == held).then_some(entry.execution)
     }
 
     /// Forgets an instance.
     pub(super) fn forget(&self, instance: &str) {
-        let forgotten = {
-            let mut state = self.lock();
-            let forgotten = state.by_instance.remove(instance);
-            if let Some(entry) = &forgotten {
-                state.by_use.remove(&entry.used);
-            }
-            forgotten
-        };
+        let forgotten = self.lock().remove(instance);
         // The program's destructors run here, not under the lock.
         drop(forgotten);
     }
@@ -72,20 +67,27 @@ impl LiveExecutions {
         let mut evicted = Vec::new();
         {
             let mut state = self.lock();
+            evicted.extend(state.remove(&instance));
             state.uses += 1;
             let used = state.uses;
-            let replaced = state.by_instance.insert(instance.clone(), Entry { incarnation, execution, used });
-            if let Some(replaced) = replaced {
-                state.by_use.remove(&replaced.used);
-                evicted.push(replaced);
-            }
-            state.by_use.insert(used, instance);
-            while state.by_instance.len() > self.capacity {
-                let Some((_, oldest)) = state.by_use.pop_first() else { break };
-                evicted.extend(state.by_instance.remove(&oldest));
+            state.events += execution.last_event_id();
+            state.by_use.insert(used, instance.clone());
+            state.by_instance.insert(instance, Entry { incarnation, execution, used });
+            while state.by_instance.len() > self.capacity || state.events > MAX_HELD_EVENTS {
+                let Some(oldest) = state.by_use.values().next().cloned() else { break };
+                evicted.extend(state.remove(&oldest));
             }
         }
         drop(evicted);
+    }
+}
+
+impl State {
+    fn remove(&mut self, instance: &str) -> Option<Entry> {
+        let entry = self.by_instance.remove(instance)?;
+        self.by_use.remove(&entry.used);
+        self.events = self.events.saturating_sub(entry.execution.last_event_id());
+        Some(entry)
     }
 }
 

@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
 /// The process that a runtime is in.
 #[derive(Debug, Clone)]
 pub struct ProcessScope {
@@ -11,10 +14,17 @@ pub struct ProcessScope {
 
 #[derive(Debug, Default)]
 struct Shared {
-    turn_suspect: AtomicBool,
-    activity_suspect: AtomicBool,
+    turns: Gate,
+    activities: Gate,
     /// Random bits of a simulation; a real process asks the system.
     simulated: Option<SimulatedEntropy>,
+}
+
+/// Lets one suspect of a queue through at a time.
+#[derive(Debug, Default)]
+struct Gate {
+    taken: AtomicBool,
+    released: Notify,
 }
 
 #[derive(Debug)]
@@ -45,21 +55,26 @@ impl ProcessScope {
         Self { shared: Arc::new(Shared { simulated: Some(entropy), ..Shared::default() }) }
     }
 
-    fn flag(&self, queue: Queue) -> &AtomicBool {
+    fn gate(&self, queue: Queue) -> &Gate {
         match queue {
-            Queue::Turns => &self.shared.turn_suspect,
-            Queue::Activities => &self.shared.activity_suspect,
+            Queue::Turns => &self.shared.turns,
+            Queue::Activities => &self.shared.activities,
         }
+    }
+
+    /// Resolves when the suspect of this queue that runs now has ended.
+    pub(super) fn suspect_ended(&self, queue: Queue) -> Notified<'_> {
+        self.gate(queue).released.notified()
     }
 
     /// Whether no suspect of this queue runs now.
     pub(super) fn has_room_for_suspect(&self, queue: Queue) -> bool {
-        !self.flag(queue).load(Ordering::SeqCst)
+        !self.gate(queue).taken.load(Ordering::SeqCst)
     }
 
     /// The right to run the process's one suspect of this queue.
     pub(super) fn try_admit_suspect(&self, queue: Queue) -> Option<SuspectPermit> {
-        let admitted = !self.flag(queue).swap(true, Ordering::SeqCst);
+        let admitted = !self.gate(queue).taken.swap(true, Ordering::SeqCst);
         admitted.then(|| SuspectPermit { scope: self.clone(), queue })
     }
 
@@ -84,6 +99,8 @@ pub(super) struct SuspectPermit {
 
 impl Drop for SuspectPermit {
     fn drop(&mut self) {
-        self.scope.flag(self.queue).store(false, Ordering::SeqCst);
+        let gate = self.scope.gate(self.queue);
+        gate.taken.store(false, Ordering::SeqCst);
+        gate.released.notify_waiters();
     }
 }
