@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod any_store;
 mod capacity;
 mod deployment;
 mod outages;
