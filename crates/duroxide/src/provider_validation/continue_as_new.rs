@@ -1,5 +1,6 @@
 //! From one execution to the next.
 
+use duroxide_core::limits::MAX_MESSAGES_PER_FETCH;
 use duroxide_core::{OrchestrationStatus, columns_of};
 
 use super::ProviderFactory;
@@ -121,15 +122,38 @@ pub async fn messages_may_be_put_back_many_times(factory: &dyn ProviderFactory) 
     }
 }
 
-/// A timer of the ended execution is gone; nobody waits for it.
+/// A timer of the ended execution is gone, whether an event or only the status says that it ended.
 pub async fn timers_of_the_ended_execution_are_dropped(factory: &dyn ProviderFactory) {
+    for events in [vec![continued(4)], vec![]] {
+        let store = Store::new(factory).await;
+        let timers = [timer("a", 2, u64::MAX), timer("a", 3, u64::MAX)];
+        store.begin_with("a", |commit| commit.messages(timers)).await;
+        assert_eq!(store.admin().get_queue_depths().await.expect("read").timer_queue, 2);
+        store.send(event("a", "go")).await;
+        let turn = store.turn_of("a").await;
+        store.commit(&turn, Commit::of(&turn).events(events).continues_as_new("a")).await;
+        assert_eq!(store.admin().get_queue_depths().await.expect("read").timer_queue, 0);
+    }
+}
+
+/// The start of the next execution comes before all that waits, however much that is: without it the node
+/// that fetches could not begin.
+pub async fn the_next_execution_s_start_is_never_left_behind(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;
-    store.begin_with("a", |commit| commit.messages([timer("a", 2, u64::MAX), timer("a", 3, u64::MAX)])).await;
-    assert_eq!(store.admin().get_queue_depths().await.expect("read").timer_queue, 2);
+    store.begin("sender").await;
+    store.begin("a").await;
     store.send(event("a", "go")).await;
     let turn = store.turn_of("a").await;
-    store.commit(&turn, Commit::of(&turn).events([continued(4)]).continues_as_new("a")).await;
-    assert_eq!(store.admin().get_queue_depths().await.expect("read").timer_queue, 0);
+    let many = (0..=MAX_MESSAGES_PER_FETCH).map(|n| queue_message("a", &n.to_string()));
+    store.send(event("sender", "go")).await;
+    let sender = store.turn_of("sender").await;
+    store.commit(&sender, Commit::of(&sender).messages(many)).await;
+    let put_back = (0..=MAX_MESSAGES_PER_FETCH).map(|n| event("a", &n.to_string()));
+    store.commit(&turn, Commit::of(&turn).continues_as_new("a").messages(put_back)).await;
+    let messages = store.turn_of("a").await.item.messages;
+    assert_eq!(messages.len(), MAX_MESSAGES_PER_FETCH);
+    assert!(is_continue_as_new(&messages[0]), "{:?}", messages[0]);
+    assert_eq!(messages[1], event("a", "0"));
 }
 
 /// Messages that waited for the old execution reach the new one; completions say which they are for.

@@ -114,6 +114,7 @@ macro_rules! __for_each_provider_validation {
                 messages_that_are_put_back_come_first,
                 messages_may_be_put_back_many_times,
                 timers_of_the_ended_execution_are_dropped,
+                the_next_execution_s_start_is_never_left_behind,
                 what_waits_in_the_inbox_reaches_the_next_execution,
                 state_survives_continue_as_new,
                 the_last_execution_ends_the_instance,
@@ -203,6 +204,7 @@ macro_rules! __for_each_provider_validation {
                 a_cancel_wakes_a_waiting_fetch,
                 the_end_of_a_claim_ends_the_wait,
                 a_dropped_fetch_keeps_nothing,
+                a_fetch_dropped_halfway_keeps_nothing_for_long,
                 a_client_waits_for_the_end,
                 a_client_waits_for_a_change,
                 a_client_s_patience_ends,
@@ -221,6 +223,7 @@ macro_rules! __for_each_provider_validation {
                 an_undecodable_completion_is_delivered_as_such,
                 an_undecodable_work_item_fails_its_activity,
                 an_undecodable_work_item_of_nobody_is_passed_over,
+                an_undecodable_suspect_hides_no_other,
             }
             state_of_instances {
                 the_custom_status_counts_its_versions,

@@ -245,3 +245,30 @@ pub async fn an_undecodable_work_item_of_nobody_is_passed_over(factory: &dyn Pro
     store.expect_no_turn().await;
     assert_eq!(store.admin().get_queue_depths().await.expect("read").worker_queue, 0);
 }
+
+/// An undecodable suspect is set aside, not run: it does not take the place of the suspect behind it.
+pub async fn an_undecodable_suspect_hides_no_other(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin("bad").await;
+    store.begin("good").await;
+    for instance in ["bad", "good"] {
+        store.queue_work(activity(instance, 2)).await;
+        store.send(event(instance, "go")).await;
+        store.work().await;
+        store.turn_of(instance).await;
+    }
+    store.expire_locks().await;
+    let corrupted = factory.corrupt_work_item("bad").await.is_some();
+    if !corrupted || !store.corrupt_messages("bad", ItemKind::Event).await {
+        return;
+    }
+    let work = store.work().await;
+    assert_eq!((work.item, work.attempts), (activity("good", 2), 2));
+    let turn = store.fetch().await.expect("ready");
+    if turn.item.instance == "bad" {
+        // The failure of its activity has reached it.
+        store.turn_of("good").await;
+    } else {
+        assert_eq!(turn.item.instance, "good");
+    }
+}

@@ -232,6 +232,25 @@ pub async fn a_dropped_fetch_keeps_nothing(factory: &dyn ProviderFactory) {
     assert_eq!(in_time(waiting_work(&store, None).await).await, Some(activity("a", 2)));
 }
 
+/// A fetch that is dropped halfway gives back what it locked, at the latest when that lock expires.
+pub async fn a_fetch_dropped_halfway_keeps_nothing_for_long(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.send(start("a")).await;
+    store.queue_work(activity("a", 2)).await;
+    for _ in 0..20 {
+        let turn = store.provider.fetch_orchestration_item(store.lock, LONG, None);
+        // Either it was answered at once, and the answer is lost here, or it is dropped.
+        drop(timeout(Duration::ZERO, turn).await);
+        drop(
+            timeout(Duration::ZERO, store.provider.fetch_work_item(store.lock, LONG, None, &TagFilter::Any))
+                .await,
+        );
+        store.expire_locks().await;
+    }
+    assert_eq!(in_time(waiting_turn(&store).await).await.as_deref(), Some("a"));
+    assert_eq!(in_time(waiting_work(&store, None).await).await, Some(activity("a", 2)));
+}
+
 async fn wait(provider: Arc<dyn Provider>, until: WaitUntil<'_>) -> Option<OrchestrationStatus> {
     provider.wait_for_instance("a", until, LONG).await.expect("a wait does not fail")
 }

@@ -36,7 +36,7 @@ impl<T> Stored<T> {
     }
 
     pub(super) fn corrupt(&mut self) {
-        *self = Self::Undecodable { cause: "Syntax error at line 1 column 2".to_string() };
+        *self = Self::Undecodable { cause: "Eof error at line 1 column 1".to_string() };
     }
 }
 

@@ -81,7 +81,11 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
                     }
                     items.push(turn);
                 }
-                None => passed_over = true,
+                None => {
+                    // The next one, perhaps a suspect too, may be older than the candidates that are left.
+                    passed_over = true;
+                    break;
+                }
             }
         }
         if items.len() >= max_items || !passed_over {

@@ -31,26 +31,21 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<Fetche
     let mut items: Vec<FetchedWork> = Vec::new();
     let mut plain = oldest_without_session(tx, request, suspects, max_items, &mut next_due)?;
     let mut in_session = sessions::oldest(tx, request, suspects, &mut next_due)?;
-    let mut set_aside = false;
     while items.len() < max_items {
         if suspects == Suspects::Refuse {
             plain.retain(|candidate| !candidate.suspect);
         }
         let from_session = in_session.is_some_and(|head| plain.front().is_none_or(|first| head < *first));
         let candidate = if from_session { in_session } else { plain.pop_front() };
-        let Some(candidate) = candidate else {
-            if !set_aside {
-                break;
-            }
-            set_aside = false;
+        let Some(candidate) = candidate else { break };
+        let Some(work) = take(tx, candidate.id, request)? else {
+            // It was set aside: the next one, perhaps a suspect too, may be older than all that was found.
             let wanted = max_items - items.len();
             plain = oldest_without_session(tx, request, suspects, wanted, &mut next_due)?;
+            in_session = sessions::oldest(tx, request, suspects, &mut next_due)?;
             continue;
         };
-        match take(tx, candidate.id, request)? {
-            Some(work) => items.push(work),
-            None => set_aside = true,
-        }
+        items.push(work);
         if candidate.suspect {
             suspects = Suspects::Refuse;
         }
