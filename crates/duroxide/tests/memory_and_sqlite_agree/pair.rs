@@ -1,0 +1,329 @@
+//! Both stores, the clock that they share, and how one call is made to both.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::clock::{Clock, ManualClock};
+use duroxide::providers::memory::MemoryProvider;
+use duroxide::providers::sqlite::{SqliteOptions, SqliteProvider, Synchronous};
+use duroxide::providers::{
+    FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, Provider, ProviderError, ProviderErrorKind,
+    Suspects, TurnRequest, WorkItem,
+};
+
+use crate::items::{capability_filter, commit_parts, instance_name, message_item, start_item};
+use crate::operations::{Commit, INSTANCES, Operation, TurnCall, Which};
+use crate::translation::{Both, Held, Incarnations, Token, in_words};
+use crate::views::everything;
+
+/// Both stores, and what was learned from them.
+pub(crate) struct Pair {
+    pub(crate) clock: Arc<ManualClock>,
+    directory: tempfile::TempDir,
+    pub(crate) memory: Arc<MemoryProvider>,
+    pub(crate) sqlite: Arc<SqliteProvider>,
+    incarnations: Incarnations,
+    pub(crate) turns: Vec<Token>,
+    pub(crate) work: Vec<Token>,
+    held: Both<Held>,
+    pub(crate) counts: BTreeMap<String, u64>,
+}
+
+/// Whether a call succeeded on both stores, which then agree.
+pub(crate) type Agreed = Result<bool, String>;
+
+/// A small number as a time.
+pub(crate) fn ms(value: u16) -> Duration {
+    Duration::from_millis(u64::from(value))
+}
+
+impl Pair {
+    pub(crate) async fn new() -> Self {
+        let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+        let directory = tempfile::tempdir().expect("a directory");
+        let sqlite = Arc::new(open(&directory, &clock).await);
+        let memory = Arc::new(MemoryProvider::with_clock_and_seed(clock.clone(), 1));
+        Self {
+            clock,
+            directory,
+            memory,
+            sqlite,
+            incarnations: Incarnations::default(),
+            turns: Vec::new(),
+            work: Vec::new(),
+            held: Both { memory: Held::default(), sqlite: Held::default() },
+            counts: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn into_counts(self) -> BTreeMap<String, u64> {
+        self.counts
+    }
+
+    pub(crate) fn count(&mut self, what: &str) {
+        *self.counts.entry(what.to_string()).or_default() += 1;
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// Compares the answers to one call and counts what came of it.
+    pub(crate) fn agree<T: std::fmt::Debug>(
+        &mut self,
+        what: &str,
+        memory: &Result<T, ProviderError>,
+        sqlite: &Result<T, ProviderError>,
+    ) -> Agreed {
+        let (ours, theirs) = (in_words(memory), in_words(sqlite));
+        if ours != theirs {
+            return Err(format!("{what}\nmemory: {ours} ({memory:?})\nsqlite: {theirs} ({sqlite:?})"));
+        }
+        match memory {
+            Ok(_) => self.count(what),
+            Err(error) => self.count(&format!("{what}: {:?}", error.kind())),
+        }
+        Ok(memory.is_ok())
+    }
+
+    pub(crate) async fn compare_views(&mut self) -> Result<(), String> {
+        let instances: Vec<String> = (0..=INSTANCES).map(instance_name).collect();
+        let memory = everything(self.memory.as_ref(), &instances).await;
+        let sqlite = everything(self.sqlite.as_ref(), &instances).await;
+        for (ours, theirs) in memory.iter().zip(&sqlite) {
+            if ours != theirs {
+                return Err(format!("what can be read differs\nmemory: {ours}\nsqlite: {theirs}"));
+            }
+        }
+        for instance in &instances {
+            let ours = self.memory.max_attempt_count(instance);
+            let theirs = self.sqlite.max_attempt_count(instance).await.map_err(|error| error.to_string())?;
+            if ours != theirs {
+                return Err(format!("attempts of '{instance}': memory {ours}, sqlite {theirs}"));
+            }
+        }
+        let (ours, theirs) = (self.memory.counters(), self.sqlite.statistics());
+        // A store counts from its opening, so that only a lower bound survives one.
+        if self.counts.contains_key("reopen") || ours.dropped == theirs.dropped_messages {
+            return Ok(());
+        }
+        Err(format!("dropped messages: memory {ours:?}, sqlite {theirs:?}"))
+    }
+
+    pub(crate) async fn carry_out(&mut self, operation: &Operation) -> Result<(), String> {
+        match operation {
+            Operation::Start { instance, parent, version, delay } => {
+                let item = start_item(*instance, *parent, *version);
+                let what = if parent.is_some() { "start of a child" } else { "start" };
+                self.send(what, item, *delay).await
+            }
+            Operation::Send { message, delay } => {
+                let item = message_item(self.now(), message);
+                self.send(message.what(), item, *delay).await
+            }
+            Operation::Turn(call) => self.about_turns(call).await,
+            Operation::Work(call) => self.about_work(call).await,
+            Operation::Unlocked(call) => self.without_lock(call).await,
+            Operation::Disturb(disturbance) => self.disturb(disturbance).await,
+            Operation::Look => self.compare_views().await,
+        }
+    }
+
+    async fn send(&mut self, what: &str, item: WorkItem, delay: Option<u16>) -> Result<(), String> {
+        let delay = delay.map(ms);
+        let memory = self.memory.enqueue_for_orchestrator(item.clone(), delay).await;
+        let sqlite = self.sqlite.enqueue_for_orchestrator(item, delay).await;
+        self.agree(what, &memory, &sqlite).map(drop)
+    }
+
+    async fn about_turns(&mut self, call: &TurnCall) -> Result<(), String> {
+        match call {
+            TurnCall::Fetch { lock, filter, max_items, suspects, holding } => {
+                let request = |held: &Held| TurnRequest {
+                    lock_timeout: ms(*lock),
+                    poll_timeout: Duration::ZERO,
+                    filter: capability_filter(*filter),
+                    max_items: *max_items,
+                    suspects: if *suspects { Suspects::AdmitOne } else { Suspects::Refuse },
+                    held: Arc::new(if *holding { held.clone() } else { Held::default() }),
+                };
+                let memory = self.memory.fetch_turns(request(&self.held.memory)).await;
+                let sqlite = self.sqlite.fetch_turns(request(&self.held.sqlite)).await;
+                self.agree_on_turns(memory, sqlite)
+            }
+            TurnCall::FetchPlain { lock, filter } => {
+                let filter = capability_filter(*filter);
+                let filter = filter.as_ref();
+                let memory = self.memory.fetch_orchestration_item(ms(*lock), Duration::ZERO, filter).await;
+                let sqlite = self.sqlite.fetch_orchestration_item(ms(*lock), Duration::ZERO, filter).await;
+                self.agree_on_turns(memory.map(plain_turn), sqlite.map(plain_turn))
+            }
+            TurnCall::Ack { token, commit } => self.ack_turn(*token, commit).await,
+            TurnCall::Abandon { token, delay, ignore_attempt } => {
+                let token = which(&self.turns, *token);
+                let delay = delay.map(ms);
+                let memory =
+                    self.memory.abandon_orchestration_item(&token.memory, delay, *ignore_attempt).await;
+                let sqlite =
+                    self.sqlite.abandon_orchestration_item(&token.sqlite, delay, *ignore_attempt).await;
+                if self.agree("abandon turn", &memory, &sqlite)? {
+                    spend(&mut self.turns, &token);
+                }
+                Ok(())
+            }
+            TurnCall::Renew { token, extend } => {
+                let token = which(&self.turns, *token);
+                let memory = self.memory.renew_orchestration_item_lock(&token.memory, ms(*extend)).await;
+                let sqlite = self.sqlite.renew_orchestration_item_lock(&token.sqlite, ms(*extend)).await;
+                self.agree("renew turn", &memory, &sqlite).map(drop)
+            }
+        }
+    }
+
+    fn agree_on_turns(
+        &mut self,
+        memory: Result<Vec<FetchedTurn>, ProviderError>,
+        sqlite: Result<Vec<FetchedTurn>, ProviderError>,
+    ) -> Result<(), String> {
+        let (Ok(memory), Ok(sqlite)) = (memory, sqlite) else { return Err("a fetch failed".to_string()) };
+        if memory.len() != sqlite.len() {
+            return Err(format!("turns\nmemory: {memory:#?}\nsqlite: {sqlite:#?}"));
+        }
+        if memory.len() > 1 {
+            self.count("fetch several turns");
+        }
+        for (ours, theirs) in memory.into_iter().zip(sqlite) {
+            self.agree_on_turn(ours, theirs)?;
+        }
+        Ok(())
+    }
+
+    fn agree_on_turn(&mut self, mut memory: FetchedTurn, mut sqlite: FetchedTurn) -> Result<(), String> {
+        let last_event_id = match &memory.facts {
+            Some(facts) => facts.last_event_id,
+            None => memory.item.history.last().map_or(0, |event| event.event_id),
+        };
+        self.turns.push(Token {
+            memory: memory.lock_token.clone(),
+            sqlite: sqlite.lock_token.clone(),
+            instance: memory.item.instance.clone(),
+            execution_id: memory.item.execution_id,
+            event_id: last_event_id,
+            spent: false,
+        });
+        for (turn, held) in [(&memory, &mut self.held.memory), (&sqlite, &mut self.held.sqlite)] {
+            if let Some(facts) = &turn.facts {
+                let history = HeldHistory {
+                    incarnation: facts.incarnation,
+                    execution_id: turn.item.execution_id,
+                    last_event_id: facts.last_event_id,
+                };
+                held.0.insert(turn.item.instance.clone(), history);
+            }
+        }
+        self.incarnations.reconcile(&mut memory, &mut sqlite)?;
+        if memory != sqlite {
+            return Err(format!("a turn\nmemory: {memory:#?}\nsqlite: {sqlite:#?}"));
+        }
+        self.count(if memory.facts.is_some() { "fetch turns" } else { "fetch turn" });
+        if let Some(facts) = &memory.facts {
+            if facts.suspect {
+                self.count("fetch a suspect");
+            }
+            if facts.history == HistoryPart::Held {
+                self.count("fetch a held history");
+            }
+        }
+        if memory.item.history_error.is_some() {
+            self.count("fetch an undecodable turn");
+        }
+        let put_back = |item: &WorkItem| matches!(item, WorkItem::QueueMessage { data, .. } if data.starts_with("put back"));
+        if memory.item.messages.iter().any(put_back) {
+            self.count("fetch with put-back messages");
+        }
+        Ok(())
+    }
+
+    async fn ack_turn(&mut self, token: Which, commit: &Commit) -> Result<(), String> {
+        let token = which(&self.turns, token);
+        let parts = commit_parts(self.now(), &token, commit);
+        let on = |store: Arc<dyn Provider>, token: String| {
+            let parts = parts.clone();
+            async move {
+                store
+                    .ack_orchestration_item(
+                        &token,
+                        parts.execution_id,
+                        parts.events,
+                        parts.work,
+                        parts.messages,
+                        parts.metadata,
+                        parts.cancelled,
+                    )
+                    .await
+            }
+        };
+        let memory = on(self.memory.clone(), token.memory.clone()).await;
+        let sqlite = on(self.sqlite.clone(), token.sqlite.clone()).await;
+        if self.agree("ack turn", &memory, &sqlite)? {
+            spend(&mut self.turns, &token);
+            self.count(commit.outcome.what());
+        } else if memory.is_err_and(|error| error.kind() == ProviderErrorKind::Invalid) {
+            self.count("ack refused");
+        }
+        Ok(())
+    }
+
+    /// Opens the SQLite store again, as a process that begins after another one does.
+    pub(crate) async fn reopen(&mut self) {
+        let replacement = Arc::new(open(&self.directory, &self.clock).await);
+        self.sqlite = replacement;
+        self.count("reopen");
+    }
+
+    /// A connection of somebody else to the SQLite store.
+    pub(crate) fn raw(&self) -> rusqlite::Connection {
+        let raw = rusqlite::Connection::open(self.directory.path().join("store.db")).expect("opened");
+        raw.busy_timeout(Duration::from_secs(5)).expect("set");
+        raw
+    }
+}
+
+async fn open(directory: &tempfile::TempDir, clock: &Arc<ManualClock>) -> SqliteProvider {
+    let url = format!("sqlite:{}", directory.path().join("store.db").display());
+    // What a power cut would do is tested elsewhere.
+    let options =
+        SqliteOptions { clock: clock.clone(), synchronous: Synchronous::Normal, ..Default::default() };
+    SqliteProvider::new(&url, Some(options)).await.expect("the store opens")
+}
+
+fn plain_turn(fetched: Option<(OrchestrationItem, String, u32)>) -> Vec<FetchedTurn> {
+    let turn =
+        fetched.map(|(item, lock_token, attempts)| FetchedTurn { item, lock_token, attempts, facts: None });
+    turn.into_iter().collect()
+}
+
+/// Notes that the lock of a token was ended by a call.
+pub(crate) fn spend(tokens: &mut [Token], spent: &Token) {
+    if let Some(token) = tokens.iter_mut().find(|token| token.memory == spent.memory) {
+        token.spent = true;
+    }
+}
+
+/// The token that is meant; one that nobody gave out when there is none.
+pub(crate) fn which(tokens: &[Token], which: Which) -> Token {
+    let found = match which {
+        Which::Latest => tokens.iter().rev().find(|token| !token.spent),
+        Which::Any(n) => tokens.get(usize::from(n) % tokens.len().max(1)),
+        Which::Nonsense => None,
+    };
+    found.cloned().unwrap_or(Token {
+        memory: "nonsense".to_string(),
+        sqlite: "nonsense".to_string(),
+        instance: instance_name(0),
+        execution_id: 1,
+        event_id: 0,
+        spent: true,
+    })
+}
