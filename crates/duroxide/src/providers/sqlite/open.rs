@@ -49,7 +49,7 @@ pub(super) fn open(
     let (writer, path) = match location {
         Location::Memory => {
             let connection = Connection::open_in_memory().map_err(|error| storage_error(OPERATION, error))?;
-            (Db::new(connection, Arc::clone(counters)), None)
+            (counted(connection, counters)?, None)
         }
         Location::File { path, missing } => (connect(path, *missing, options, counters)?, Some(path.clone())),
     };
@@ -97,7 +97,11 @@ fn connect(
         ProviderError::permanent(OPERATION, message).with_source(error)
     })?;
     connection.busy_timeout(options.busy_timeout).map_err(|error| storage_error(OPERATION, error))?;
-    Ok(Db::new(connection, Arc::clone(counters)))
+    counted(connection, counters)
+}
+
+fn counted(connection: Connection, counters: &Arc<Counters>) -> Result<Db, ProviderError> {
+    Db::new(connection, Arc::clone(counters)).map_err(|error| storage_error(OPERATION, error))
 }
 
 /// Names the file in an error about it.

@@ -35,7 +35,7 @@ impl Readers {
         let mut readers = Self { queue: Arc::clone(&queue), threads: Vec::new() };
         for db in connections {
             let queue = Arc::clone(&queue);
-            let thread = std::thread::Builder::new().name("duroxide-sqlite-read".to_string());
+            let thread = std::thread::Builder::new().name("duroxide-read".to_string());
             readers.threads.push(thread.spawn(move || queue.work(&db))?);
         }
         Ok(readers)

@@ -117,7 +117,7 @@ impl SqliteProvider {
             waiters: Arc::clone(&waiters),
             channel: (sender.clone(), messages),
         };
-        let thread = std::thread::Builder::new().name("duroxide-sqlite-write".to_string());
+        let thread = std::thread::Builder::new().name("duroxide-write".to_string());
         let writer = thread.spawn(move || start.run(opened)).map_err(|error| {
             ProviderError::retryable("open", "no thread can be started").with_source(error)
         })?;
