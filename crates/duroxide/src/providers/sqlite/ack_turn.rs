@@ -3,9 +3,9 @@
 use duroxide_core::{
     Event, ExecutionMetadata, ItemKind, ScheduledActivityIdentifier, WorkItem, columns_of, pack_version,
 };
-use semver::Version;
 
 use super::enqueue::{EncodedItem, FullInbox, check_message, create_execution, deliver, put_message, start};
+use super::execution_row::ExecutionRow;
 use super::fault::Fault;
 use super::history::{Appended, EncodedEvents, append, drop_timers, rows};
 use super::instance_row::{NOT_PINNED, QUEUE_COLUMNS, QueueRow, Status, queue_columns};
@@ -71,8 +71,11 @@ pub(super) fn ack(tx: &mut Tx<'_>, token: Token, commit: &mut TurnCommit) -> Res
     row.suspect = false;
     row.suspect_before = false;
     row.not_before = 0;
-    let appended = append(tx, &mut row, commit.execution_id, &mut commit.history_delta)?;
-    write_execution(tx, &mut row, commit)?;
+    let mut execution = ExecutionRow::load(tx, row.key, commit.execution_id)?;
+    let delta = &mut commit.history_delta;
+    let appended = append(tx, &mut row, &mut execution, commit.execution_id, delta)?;
+    write_metadata(tx, &mut row, &mut execution, commit)?;
+    execution.save(tx, row.key, commit.execution_id)?;
     rename(tx, &row, &about, &commit.metadata)?;
     for item in &commit.worker_items {
         work::put(tx, item)?;
@@ -142,32 +145,27 @@ fn delete_locked_messages(tx: &Tx<'_>, row: &mut QueueRow) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Writes what the metadata say about the execution, and what follows from it for the instance.
-fn write_execution(tx: &Tx<'_>, row: &mut QueueRow, commit: &TurnCommit) -> Result<(), Fault> {
-    const OUTPUT: &str = "UPDATE executions SET output = ?3 WHERE instance_key = ?1 AND execution_id = ?2";
-    const STATUS: &str = "UPDATE executions SET status = ?3, completed_at = ?4 \
-         WHERE instance_key = ?1 AND execution_id = ?2";
-    let execution_id = to_column(commit.execution_id);
-    if let Some(output) = &commit.metadata.output {
-        tx.db.execute(OUTPUT, (row.key, execution_id, output))?;
-    }
+/// Changes the rows as the metadata say; the caller saves them.
+fn write_metadata(
+    tx: &Tx<'_>,
+    row: &mut QueueRow,
+    execution: &mut ExecutionRow,
+    commit: &mut TurnCommit,
+) -> Result<(), Fault> {
+    execution.new_output = commit.metadata.output.take();
     if let Some(pinned) = &commit.metadata.pinned_duroxide_version {
-        pin(tx, row, commit.execution_id, pinned)?;
+        execution.pinned = Some(pinned.into());
+        if commit.execution_id == row.current_execution_id {
+            row.pinned_key = pack_version(pinned);
+        }
     }
-    match commit.status {
-        // The row of an execution that goes on says so already, unless it had ended before.
-        Some(Status::Running) => {
-            const AGAIN: &str = "UPDATE executions SET status = ?3, completed_at = NULL \
-                 WHERE instance_key = ?1 AND execution_id = ?2 AND status <> ?3";
-            tx.db.execute(AGAIN, (row.key, execution_id, Status::Running.code()))?;
-        }
-        Some(ended @ (Status::Completed | Status::Failed)) => {
-            tx.db.execute(STATUS, (row.key, execution_id, ended.code(), tx.now))?;
-            row.status = ended;
-        }
-        Some(Status::ContinuedAsNew) => {
-            tx.db.execute(STATUS, (row.key, execution_id, Status::ContinuedAsNew.code(), tx.now))?;
-            drop_timers(tx.db, row, execution_id)?;
+    let Some(status) = commit.status else { return Ok(()) };
+    execution.set_status(status, tx.now);
+    match status {
+        Status::Running => {}
+        Status::Completed | Status::Failed => row.status = status,
+        Status::ContinuedAsNew => {
+            drop_timers(tx.db, row, to_column(commit.execution_id))?;
             let next = commit.execution_id.saturating_add(1);
             create_execution(tx, row.key, next)?;
             if next > row.current_execution_id {
@@ -175,18 +173,6 @@ fn write_execution(tx: &Tx<'_>, row: &mut QueueRow, commit: &TurnCommit) -> Resu
                 row.pinned_key = NOT_PINNED;
             }
         }
-        None => {}
-    }
-    Ok(())
-}
-
-fn pin(tx: &Tx<'_>, row: &mut QueueRow, execution_id: u64, pinned: &Version) -> Result<(), Fault> {
-    const SQL: &str = "UPDATE executions SET pinned_major = ?3, pinned_minor = ?4, pinned_patch = ?5 \
-         WHERE instance_key = ?1 AND execution_id = ?2";
-    let parts = (to_column(pinned.major), to_column(pinned.minor), to_column(pinned.patch));
-    tx.db.execute(SQL, (row.key, to_column(execution_id), parts.0, parts.1, parts.2))?;
-    if execution_id == row.current_execution_id {
-        row.pinned_key = pack_version(pinned);
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! Messages for an instance that has not started: kept for its start, and dropped when that does not come.
 
-use duroxide_core::{Columns, WorkItem, columns_of, limits};
+use duroxide_core::{Columns, ItemKind, limits};
 
-use super::enqueue::{check_room, put_message};
+use super::enqueue::check_room;
 use super::fault::Fault;
+use super::history::rows;
 use super::instance_row::QueueRow;
 use super::tx::Tx;
-use super::values::{Ms, from_json, to_column};
+use super::values::{Ms, to_column};
 
 /// Keeps a message for the start of its instance.
 pub(super) fn keep(tx: &mut Tx<'_>, columns: &Columns<'_>, json: &str, visible_at: Ms) -> Result<(), Fault> {
@@ -30,26 +31,24 @@ pub(super) fn keep(tx: &mut Tx<'_>, columns: &Columns<'_>, json: &str, visible_a
     Ok(())
 }
 
-/// Moves what was kept for an instance into its inbox, behind its start.
+/// Moves what was kept for an instance into its inbox, behind its start, in its order. The store's rows are
+/// changed by this; `row` is a new instance with nothing but its start.
 pub(super) fn admit(tx: &mut Tx<'_>, row: &mut QueueRow, instance: &str, start_at: Ms) -> Result<(), Fault> {
-    const KEPT: &str = "SELECT visible_at, item FROM early_messages WHERE instance_id = ?1 ORDER BY position";
+    const ANY: &str = "SELECT 1 FROM early_messages WHERE instance_id = ?1 LIMIT 1";
+    // Only events are kept, and none is admitted before the start.
+    const MOVE: &str = "INSERT INTO inbox (instance_key, visible_at, position, kind, item) \
+         SELECT ?2, max(visible_at, ?3), ?4 + row_number() OVER (ORDER BY position) - 1, ?5, item \
+         FROM early_messages WHERE instance_id = ?1";
     const DELETE: &str = "DELETE FROM early_messages WHERE instance_id = ?1";
-    let any = "SELECT 1 FROM early_messages WHERE instance_id = ?1 LIMIT 1";
-    if tx.db.first(any, [instance], |_| Ok(()))?.is_none() {
+    if tx.db.first(ANY, [instance], |_| Ok(()))?.is_none() {
         return Ok(());
     }
     drop_expired(tx)?;
-    let kept: Vec<(Ms, String)> = tx.db.all(KEPT, [instance], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    // An undecodable one keeps its place; the fetch will set it aside.
-    let undecodable =
-        WorkItem::ExternalRaised { instance: instance.to_string(), name: String::new(), data: String::new() };
-    for (visible_at, json) in &kept {
-        let item: WorkItem = from_json(rusqlite::types::ValueRef::Text(json.as_bytes()))
-            .unwrap_or_else(|_| undecodable.clone());
-        // Nothing is admitted before the start.
-        put_message(tx, row, &columns_of(&item), json, (*visible_at).max(start_at))?;
-    }
+    let moved =
+        tx.db.execute(MOVE, (instance, row.key, start_at, row.next_position, ItemKind::Event.code()))?;
     tx.db.execute(DELETE, [instance])?;
+    row.inbox_count += rows(moved);
+    row.next_position += rows(moved);
     row.save(tx.db)?;
     Ok(())
 }

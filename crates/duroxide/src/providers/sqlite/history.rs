@@ -5,7 +5,7 @@ use rusqlite::ErrorCode;
 use rusqlite::types::ValueRef;
 
 use super::db::Db;
-use super::enqueue::create_execution;
+use super::execution_row::ExecutionRow;
 use super::fault::Fault;
 use super::instance_row::{NOT_PINNED, QueueRow};
 use super::tx::Tx;
@@ -47,48 +47,27 @@ impl EncodedEvents {
     }
 }
 
-/// The length of an execution's history, as its row says.
-struct Length {
-    event_count: i64,
-    last_event_id: u64,
-    history_bytes: i64,
-}
-
-/// Appends events, creating the execution if need be, and makes the changes that they stand for. `row` is
-/// changed accordingly; the caller saves it.
+/// Appends events and makes the changes that they stand for. `row` and `execution` are changed accordingly;
+/// the caller saves them.
 pub(super) fn append(
     tx: &mut Tx<'_>,
     row: &mut QueueRow,
+    execution: &mut ExecutionRow,
     execution_id: u64,
     delta: &mut EncodedEvents,
 ) -> Result<Appended, Fault> {
-    const LENGTH: &str = "SELECT event_count, last_event_id, history_bytes FROM executions \
-         WHERE instance_key = ?1 AND execution_id = ?2";
-    const UPDATE: &str = "UPDATE executions SET event_count = ?3, last_event_id = ?4, history_bytes = ?5 \
-         WHERE instance_key = ?1 AND execution_id = ?2";
     let id = (row.key, to_column(execution_id));
-    let stored = tx.db.first(LENGTH, id, |found| {
-        Ok(Length {
-            event_count: found.get(0)?,
-            last_event_id: from_column(found.get(1)?),
-            history_bytes: found.get(2)?,
-        })
-    })?;
-    if stored.is_none() {
-        create_execution(tx, row.key, execution_id)?;
-    }
     if execution_id > row.current_execution_id {
         row.current_execution_id = execution_id;
         row.pinned_key = NOT_PINNED;
     }
-    let mut length = stored.unwrap_or(Length { event_count: 0, last_event_id: 0, history_bytes: 0 });
-    delta.number(length.last_event_id)?;
-    insert_events(tx.db, id, delta, &mut length)?;
-    if !delta.events.is_empty() {
-        let last = to_column(length.last_event_id);
-        tx.db.execute(UPDATE, (id.0, id.1, length.event_count, last, length.history_bytes))?;
+    delta.number(execution.last_event_id)?;
+    insert_events(tx.db, id, delta, execution)?;
+    let changes = state_changes(&delta.events);
+    if let Some(failure) = changes.failure {
+        execution.new_failure = Some(to_json(failure)?);
     }
-    apply_changes(tx, row, id, &state_changes(&delta.events))
+    apply_changes(tx, row, id, &changes)
 }
 
 /// What appended events changed for clients.
@@ -100,7 +79,12 @@ pub(super) enum Appended {
     HistoryOnly,
 }
 
-fn insert_events(db: &Db, id: (i64, i64), delta: &EncodedEvents, length: &mut Length) -> Result<(), Fault> {
+fn insert_events(
+    db: &Db,
+    id: (i64, i64),
+    delta: &EncodedEvents,
+    execution: &mut ExecutionRow,
+) -> Result<(), Fault> {
     const SQL: &str =
         "INSERT INTO history (instance_key, execution_id, event_id, event) VALUES (?1, ?2, ?3, ?4)";
     for (event, json) in delta.events.iter().zip(&delta.json) {
@@ -111,9 +95,9 @@ fn insert_events(db: &Db, id: (i64, i64), delta: &EncodedEvents, length: &mut Le
             }
             Err(error) => return Err(error.into()),
         }
-        length.event_count += 1;
-        length.last_event_id = length.last_event_id.max(event.event_id);
-        length.history_bytes += i64::try_from(json.len()).unwrap_or(i64::MAX);
+        execution.event_count += 1;
+        execution.last_event_id = execution.last_event_id.max(event.event_id);
+        execution.history_bytes += i64::try_from(json.len()).unwrap_or(i64::MAX);
     }
     Ok(())
 }
@@ -126,14 +110,10 @@ fn apply_changes(
 ) -> Result<Appended, Fault> {
     const STATUS: &str = "INSERT INTO custom_statuses (instance_key, version, status) VALUES (?1, ?2, ?3) \
          ON CONFLICT (instance_key) DO UPDATE SET version = version + ?2, status = ?3";
-    const FAILURE: &str = "UPDATE executions SET failure = ?3 WHERE instance_key = ?1 AND execution_id = ?2";
     if let Some(change) = &changes.custom_status {
         tx.db.execute(STATUS, (row.key, to_column(change.times), change.status))?;
     }
     apply_kv(tx.db, row, &changes.kv)?;
-    if let Some(failure) = changes.failure {
-        tx.db.execute(FAILURE, (id.0, id.1, to_json(failure)?))?;
-    }
     for event_id in &changes.cancelled_timers {
         const ONE: &str = "DELETE FROM inbox INDEXED BY inbox_timers \
              WHERE kind = 5 AND instance_key = ?1 AND execution_id = ?2 AND event_id = ?3";
@@ -234,7 +214,9 @@ pub(super) fn append_with_execution(
         "UPDATE instances SET current_execution_id = ?2, pinned_key = ?3, has_kv = ?4 WHERE key = ?1";
     let mut row =
         QueueRow::by_id(tx.db, instance)?.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))?;
-    append(tx, &mut row, execution_id, delta)?;
+    let mut execution = ExecutionRow::load(tx, row.key, execution_id)?;
+    append(tx, &mut row, &mut execution, execution_id, delta)?;
+    execution.save(tx, row.key, execution_id)?;
     if row.lock.is_none() {
         row.recompute_ready_at(tx)?;
     }

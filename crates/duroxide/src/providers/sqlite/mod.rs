@@ -12,7 +12,7 @@
 //! | `writer`, `group`, `call`, `parked` | the writer's thread, group commit, fetches that wait |
 //! | `shared_file`, `waiters`, `readers` | other processes, clients that wait, reads |
 //! | `db`, `tx`, `values`, `token`, `fault`, `statistics` | what all operations use |
-//! | `instance_row` | the row of an instance: when it is ready and who holds it |
+//! | `instance_row`, `execution_row` | when an instance is ready and who holds it; how an execution stands |
 //! | `enqueue`, `early`, `set_aside` | how messages reach an inbox, or a place beside it |
 //! | `fetch_turn`, `ack_turn`, `release_turn`, `history` | turns |
 //! | `work`, `fetch_work`, `sessions` | work items |
@@ -32,6 +32,7 @@ mod db;
 mod delete;
 mod early;
 mod enqueue;
+mod execution_row;
 mod fault;
 mod fetch_turn;
 mod fetch_work;
@@ -54,6 +55,8 @@ mod shared_file;
 mod statistics;
 mod status;
 mod store;
+#[cfg(test)]
+mod tests;
 mod token;
 mod tx;
 mod values;
