@@ -72,7 +72,7 @@ impl ProviderAdmin for MemoryProvider {
                 output: execution.output.clone(),
                 started_at: to_time(execution.started_at),
                 completed_at: execution.completed_at.map(to_time),
-                event_count: usize::try_from(execution.last_event_id()).unwrap_or(usize::MAX),
+                event_count: execution.events.len(),
             })
         })
     }
@@ -83,7 +83,8 @@ impl ProviderAdmin for MemoryProvider {
             for row in state.instances.values() {
                 metrics.total_instances += 1;
                 metrics.total_executions += count(row.executions.len());
-                metrics.total_events += row.executions.values().map(ExecutionRow::last_event_id).sum::<u64>();
+                metrics.total_events +=
+                    row.executions.values().map(|execution| count(execution.events.len())).sum::<u64>();
                 match row.status {
                     Status::Running | Status::ContinuedAsNew => metrics.running_instances += 1,
                     Status::Completed => metrics.completed_instances += 1,
