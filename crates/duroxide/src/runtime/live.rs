@@ -2,11 +2,17 @@
 //!
 //! One is used only if incarnation, execution and last event match what the fetch found, so a stale one can
 //! never be mistaken for the stored state.
+//!
+//! A store may serve the next fetch in the very transaction that commits a turn, before the turn's task hears
+//! of it. So an execution is *announced* before its commit, with the last event it will have. A fetch that finds
+//! that event stored has seen the commit, or nothing: the announced commit holds the lock until then. Whoever
+//! takes an announced execution waits until its commit is known to have succeeded.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use duroxide_core::Execution;
+use tokio_util::sync::CancellationToken;
 
 use crate::providers::{HeldHistories, HeldHistory};
 
@@ -29,9 +35,15 @@ struct State {
 }
 
 struct Entry {
-    incarnation: u64,
-    execution: Box<Execution>,
+    held: HeldHistory,
     used: u64,
+    execution: Availability,
+}
+
+enum Availability {
+    Here(Box<Execution>),
+    /// Its turn is being committed; cancelled once that is decided.
+    Announced(CancellationToken),
 }
 
 impl LiveExecutions {
@@ -44,12 +56,18 @@ impl LiveExecutions {
     }
 
     /// Takes the execution out for a turn, if it is still the one that `held` names.
-    pub(super) fn take(&self, instance: &str, held: HeldHistory) -> Option<Box<Execution>> {
-        let entry = {
-            let mut state = self.lock();
-            state.remove(instance)?
-        };
-        (entry.held() == held).then_some(entry.execution)
+    pub(super) async fn take(&self, instance: &str, held: HeldHistory) -> Option<Box<Execution>> {
+        loop {
+            let decided = {
+                let mut state = self.lock();
+                let entry = state.by_instance.get(instance).filter(|entry| entry.held == held)?;
+                match &entry.execution {
+                    Availability::Announced(decided) => decided.clone(),
+                    Availability::Here(_) => return state.remove(instance).and_then(Entry::into_execution),
+                }
+            };
+            decided.cancelled().await;
+        }
     }
 
     /// Forgets an instance.
@@ -59,8 +77,22 @@ impl LiveExecutions {
         drop(forgotten);
     }
 
+    /// Says that an execution will be here once its turn is committed.
+    pub(super) fn announce(&self, instance: &str, held: HeldHistory) {
+        self.insert(instance.to_string(), held, Availability::Announced(CancellationToken::new()));
+    }
+
     /// Keeps an execution whose turn has been committed.
     pub(super) fn keep(&self, instance: String, incarnation: u64, execution: Box<Execution>) {
+        let held = HeldHistory {
+            incarnation,
+            execution_id: execution.execution_id(),
+            last_event_id: execution.last_event_id(),
+        };
+        self.insert(instance, held, Availability::Here(execution));
+    }
+
+    fn insert(&self, instance: String, held: HeldHistory, execution: Availability) {
         if self.capacity == 0 {
             return;
         }
@@ -70,9 +102,9 @@ impl LiveExecutions {
             evicted.extend(state.remove(&instance));
             state.uses += 1;
             let used = state.uses;
-            state.events += execution.last_event_id();
+            state.events += held.last_event_id;
             state.by_use.insert(used, instance.clone());
-            state.by_instance.insert(instance, Entry { incarnation, execution, used });
+            state.by_instance.insert(instance, Entry { held, used, execution });
             while state.by_instance.len() > self.capacity || state.events > MAX_HELD_EVENTS {
                 let Some(oldest) = state.by_use.values().next().cloned() else { break };
                 evicted.extend(state.remove(&oldest));
@@ -86,23 +118,25 @@ impl State {
     fn remove(&mut self, instance: &str) -> Option<Entry> {
         let entry = self.by_instance.remove(instance)?;
         self.by_use.remove(&entry.used);
-        self.events = self.events.saturating_sub(entry.execution.last_event_id());
+        self.events = self.events.saturating_sub(entry.held.last_event_id);
+        if let Availability::Announced(decided) = &entry.execution {
+            decided.cancel();
+        }
         Some(entry)
     }
 }
 
 impl Entry {
-    fn held(&self) -> HeldHistory {
-        HeldHistory {
-            incarnation: self.incarnation,
-            execution_id: self.execution.execution_id(),
-            last_event_id: self.execution.last_event_id(),
+    fn into_execution(self) -> Option<Box<Execution>> {
+        match self.execution {
+            Availability::Here(execution) => Some(execution),
+            Availability::Announced(_) => None,
         }
     }
 }
 
 impl HeldHistories for LiveExecutions {
     fn held(&self, instance: &str) -> Option<HeldHistory> {
-        self.lock().by_instance.get(instance).map(Entry::held)
+        self.lock().by_instance.get(instance).map(|entry| entry.held)
     }
 }

@@ -14,7 +14,7 @@ use super::backoff::OutageBackoff;
 use super::dispatch::Slot;
 use super::node::Node;
 use super::process::Queue;
-use super::verdict::{Verdict, decide, decide_held};
+use super::verdict::{Verdict, decide};
 use crate::clock::Clock;
 use crate::providers::{
     FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, ProviderErrorKind, TurnFacts,
@@ -42,18 +42,15 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedTurn, slot: Slot) {
 
 async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
     let FetchedTurn { item, lock_token, attempts, facts } = fetched;
-    let (item, held) = match bring_history(node, item, facts.as_ref()).await {
+    let attempts = node.excuses.counted(&item.instance, attempts);
+    let (item, held) = match bring_history(node, item, facts.as_ref(), attempts).await {
         Ok(brought) => brought,
         Err(error) => {
             node.store_failed("reading a history", &error);
             return abandon(node, &lock_token, None, true).await;
         }
     };
-    let attempts = node.excuses.counted(&item.instance, attempts);
-    let verdict = match &held {
-        Some(_) => decide_held(node, &item, attempts),
-        None => Some(decide(node, &item, attempts)),
-    };
+    let verdict = if held.is_some() { None } else { Some(decide(node, &item, attempts)) };
     let now_ms = facts.as_ref().map_or_else(|| node.clock.now_ms(), |facts| facts.now_ms);
     let instance = item.instance.clone();
     let execution_id = item.execution_id;
@@ -74,6 +71,7 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
         let delay = node.options.unregistered_backoff.delay(attempts);
         return abandon(node, &lock_token, Some(delay), false).await;
     }
+    announce(node, &instance, &result, facts.as_ref());
     let committed = commit(node, &lock_token, execution_id, &instance, &result.turn).await;
     after_commit(node, instance, committed, result, facts);
 }
@@ -93,6 +91,7 @@ async fn bring_history(
     node: &Node,
     mut item: OrchestrationItem,
     facts: Option<&TurnFacts>,
+    attempts: u32,
 ) -> Result<(OrchestrationItem, Option<Box<Execution>>), ProviderError> {
     let Some(facts) = facts else { return Ok((item, None)) };
     let held = HeldHistory {
@@ -105,10 +104,11 @@ async fn bring_history(
             node.live.forget(&item.instance);
             Ok((item, None))
         }
-        HistoryPart::Held => match node.live.take(&item.instance, held) {
-            Some(execution) => Ok((item, Some(execution))),
-            // Evicted since the fetch asked.
-            None => {
+        HistoryPart::Held => match node.live.take(&item.instance, held).await {
+            // What is held is compatible and registered, so nothing else has to be decided.
+            Some(execution) if attempts <= node.options.max_attempts => Ok((item, Some(execution))),
+            // Worn out, so its end needs the history; or evicted since the fetch asked.
+            Some(_) | None => {
                 item.history = node.provider.read_with_execution(&item.instance, item.execution_id).await?;
                 Ok((item, None))
             }
@@ -226,6 +226,18 @@ async fn cancel_unknown_children(node: &Node, item: &OrchestrationItem, turn: &m
     }
 }
 
+/// The next fetch may come before the answer to this turn's commit.
+fn announce(node: &Node, instance: &str, result: &TurnResult, facts: Option<&TurnFacts>) {
+    if let (Some(execution), Some(facts)) = (&result.execution, facts) {
+        let held = HeldHistory {
+            incarnation: facts.incarnation,
+            execution_id: execution.execution_id(),
+            last_event_id: execution.last_event_id(),
+        };
+        node.live.announce(instance, held);
+    }
+}
+
 /// Whether a turn reached the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Committed {
@@ -286,8 +298,11 @@ fn after_commit(
     let TurnResult { turn, execution } = result;
     match committed {
         Committed::Yes => node.excuses.forget(&instance),
-        Committed::Spoiled => return node.excuses.excuse(&instance),
-        Committed::LockLost => return,
+        Committed::Spoiled => {
+            node.live.forget(&instance);
+            return node.excuses.excuse(&instance);
+        }
+        Committed::LockLost => return node.live.forget(&instance),
     }
     for line in &turn.traces {
         emit(&instance, line);

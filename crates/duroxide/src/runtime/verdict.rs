@@ -38,7 +38,7 @@ enum Obstacle {
     NoStart,
 }
 
-/// Decides about an instance whose code is not held in memory.
+/// Decides about an instance that is not held in memory, or is worn out.
 pub(super) fn decide(node: &Node, item: &OrchestrationItem, attempts: u32) -> Verdict {
     let found = find_handler(node, item);
     let worn_out = attempts > node.options.max_attempts;
@@ -53,17 +53,6 @@ pub(super) fn decide(node: &Node, item: &OrchestrationItem, attempts: u32) -> Ve
         Err(obstacle) if worn_out => Verdict::End(obstacle.into_error(node, item, attempts)),
         Err(obstacle) => Verdict::GiveBack { delay: obstacle.report(node, item, attempts) },
     }
-}
-
-/// Decides about an instance whose code is held in memory: it is compatible and registered.
-pub(super) fn decide_held(node: &Node, item: &OrchestrationItem, attempts: u32) -> Option<Verdict> {
-    if attempts <= node.options.max_attempts {
-        return None;
-    }
-    Some(match cancel_reason(&item.messages) {
-        Some(reason) => Verdict::Cancel { reason },
-        None => Verdict::End(poison(node, item, attempts)),
-    })
 }
 
 type Found = (Arc<dyn OrchestrationHandler>, String);

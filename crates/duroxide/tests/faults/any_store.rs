@@ -118,3 +118,31 @@ async fn on_a_file_too_an_activity_learns_of_its_cancellation_within_a_second() 
     assert!(learned - cancelled < Duration::from_secs(1), "told after {:?}", learned - cancelled);
     runtime.shutdown(None).await;
 }
+
+/// More messages than one fetch takes: the next fetch is served in the transaction that commits the turn.
+#[tokio::test]
+async fn a_turn_that_follows_in_the_same_commit_does_not_read_the_history_either() {
+    let count = duroxide::runtime::limits::MAX_MESSAGES_PER_FETCH + 100;
+    let sqlite = SqliteProvider::new_in_memory().await.expect("a store in memory opens");
+    let store = Arc::new(Faulty::new(Arc::new(sqlite)));
+    let client = Client::new(store.clone());
+    for n in 0..count {
+        client.enqueue_event("loop", "q", n.to_string()).await.expect("enqueue");
+    }
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Loop", |ctx: OrchestrationContext, input: String| async move {
+            let count: usize = input.parse().map_err(|_| "a number".to_string())?;
+            for n in 0..count {
+                assert_eq!(ctx.dequeue_event("q").await, n.to_string());
+            }
+            Ok("in order".to_string())
+        })
+        .build();
+    client.start_orchestration("loop", "Loop", count.to_string()).await.expect("start");
+    let runtime = Runtime::start_with_store(store.clone(), activities(), orchestrations).await;
+    let status = client.wait_for_orchestration("loop", Duration::from_secs(60)).await.expect("wait");
+    assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
+    assert_eq!(store.events_fetched(), 0, "no fetch brought the history");
+    assert_eq!(store.calls("read"), 0);
+    runtime.shutdown(None).await;
+}
