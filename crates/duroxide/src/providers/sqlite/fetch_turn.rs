@@ -206,6 +206,9 @@ fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<Option<RawTu
         (HistoryPart::Whole, Vec::new())
     } else if request.held.held(&about.instance) == Some(stored) {
         (HistoryPart::Held, Vec::new())
+    } else if about.last_event_id == 0 {
+        // Before the first turn there is nothing to read.
+        (HistoryPart::Whole, Vec::new())
     } else {
         (HistoryPart::Whole, history::read_stored(tx.db, key, row.current_execution_id)?)
     };
