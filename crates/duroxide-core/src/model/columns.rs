@@ -222,6 +222,13 @@ pub fn reply_to_colliding_start(start: &WorkItem, existing_parent: Option<&Paren
     })
 }
 
+/// Whether a cancel sent by a turn of `sender` reaches `target`: only itself and its own children.
+///
+/// A parent may give up a child before it has read that the id was somebody else's.
+pub fn cancel_reaches(sender: &str, target: &str, target_parent: Option<&str>) -> bool {
+    sender == target || target_parent == Some(sender)
+}
+
 /// One change of an instance's KV store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KvChange<'a> {

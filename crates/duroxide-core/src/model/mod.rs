@@ -14,7 +14,7 @@ mod work_item;
 pub use codec::{decode, encode};
 pub use columns::{
     Columns, CustomStatusChange, ItemKind, KvChange, StateChanges, WhenUndecodable, WithoutInstance,
-    columns_of, reply_to_colliding_start, state_changes,
+    cancel_reaches, columns_of, reply_to_colliding_start, state_changes,
 };
 pub use error::{AppErrorKind, ConfigErrorKind, ErrorDetails, PoisonMessageType};
 pub use event::{Event, EventKind};

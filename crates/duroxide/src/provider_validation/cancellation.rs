@@ -2,7 +2,7 @@
 
 use super::ProviderFactory;
 use super::fixture::{
-    Commit, Store, activity, cancel, completed, event, expect_lock_lost, named, scheduled, start,
+    Commit, Store, activity, cancel, completed, event, expect_lock_lost, named, scheduled, start, start_child,
 };
 
 /// The turn that gives up an activity deletes it, whether it waits or runs.
@@ -85,4 +85,21 @@ pub async fn a_cancel_reaches_the_instance(factory: &dyn ProviderFactory) {
     store.send(cancel("a")).await;
     store.pass(&turn).await;
     assert_eq!(store.turn_of("a").await.item.messages, vec![cancel("a")]);
+}
+
+/// A turn cancels its own children and nobody else, also in the turn whose start of the id came too late.
+pub async fn a_turn_cancels_only_its_own_children(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin("other").await;
+    let sent = [start_child("mine", "a", 2), start_child("other", "a", 3), cancel("mine"), cancel("other")];
+    store.begin_with("a", |commit| commit.messages(sent)).await;
+    let mut turns = Vec::new();
+    while let Some(turn) = store.fetch().await {
+        turns.push((turn.item.instance.clone(), turn.item.messages.clone()));
+    }
+    turns.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let [(told, answers), (cancelled, messages)] = turns.as_slice() else { panic!("{turns:?}") };
+    assert_eq!((told.as_str(), cancelled.as_str()), ("a", "mine"));
+    assert_eq!(answers.len(), 1, "the answer to the start of an id that was taken");
+    assert_eq!(*messages, vec![start_child("mine", "a", 2), cancel("mine")]);
 }

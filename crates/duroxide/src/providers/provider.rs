@@ -67,6 +67,8 @@ pub trait Provider: Any + Send + Sync {
     /// - Items for the instance itself whose kind `goes_before_inbox` (the next execution's start, then what
     ///   the ended one did not read) are placed before all that waits in its inbox, in their order.
     /// - A start of an id that exists creates nothing; `reply_to_colliding_start` says who is told.
+    /// - A cancel reaches the instance itself and its own children only; `cancel_reaches` says so. Any other is
+    ///   dropped and counted.
     #[expect(clippy::too_many_arguments, reason = "the signature is fixed; stores of others implement it")]
     async fn ack_orchestration_item(
         &self,

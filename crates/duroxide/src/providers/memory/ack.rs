@@ -1,7 +1,8 @@
 //! The commit of a turn.
 
 use duroxide_core::{
-    Event, ExecutionMetadata, KvChange, ScheduledActivityIdentifier, WorkItem, columns_of, state_changes,
+    Event, ExecutionMetadata, ItemKind, KvChange, ScheduledActivityIdentifier, WorkItem, cancel_reaches,
+    columns_of, state_changes,
 };
 
 use super::messages::{DropReason, check_message};
@@ -82,10 +83,18 @@ impl State {
             let columns = columns_of(&item);
             if running && columns.kind.goes_before_inbox() && columns.instance == instance {
                 self.put_message(front, item);
+            } else if columns.kind == ItemKind::Cancel && !self.is_own_child(instance, columns.instance) {
+                self.count_dropped(DropReason::UnknownInstance, 1);
             } else {
                 self.deliver(now, item, None);
             }
         }
+    }
+
+    /// Whether a turn of `sender` may cancel `target`.
+    fn is_own_child(&self, sender: &str, target: &str) -> bool {
+        let parent = self.instances.get(target).and_then(|row| row.parent_instance.as_deref());
+        cancel_reaches(sender, target, parent)
     }
 
     /// Keeps the index of children in step with the parent column.

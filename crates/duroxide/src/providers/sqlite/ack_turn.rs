@@ -1,7 +1,8 @@
 //! The commit of a turn: everything it did, or nothing.
 
 use duroxide_core::{
-    Event, ExecutionMetadata, ItemKind, ScheduledActivityIdentifier, WorkItem, columns_of, pack_version,
+    Event, ExecutionMetadata, ItemKind, ScheduledActivityIdentifier, WorkItem, cancel_reaches, columns_of,
+    pack_version,
 };
 
 use super::enqueue::{EncodedItem, FullInbox, check_message, create_execution, deliver, put_message, start};
@@ -218,6 +219,10 @@ fn send(tx: &mut Tx<'_>, own: &mut Own<'_>, item: &EncodedItem) -> Result<(), Fa
         };
     }
     if columns.instance != own.instance {
+        if columns.kind == ItemKind::Cancel && !is_own_child(tx, own.instance, columns.instance)? {
+            tx.effects.dropped_unknown += 1;
+            return Ok(());
+        }
         return deliver(tx, item, None, FullInbox::Admit);
     }
     if own.row.status.ends_instance() {
@@ -230,6 +235,13 @@ fn send(tx: &mut Tx<'_>, own: &mut Own<'_>, item: &EncodedItem) -> Result<(), Fa
         columns.due_ms.map_or(tx.now, to_column)
     };
     put_message(tx, &mut own.row, &columns, &item.json, visible_at)
+}
+
+/// Whether a turn of `sender` may cancel `target`.
+fn is_own_child(tx: &Tx<'_>, sender: &str, target: &str) -> Result<bool, Fault> {
+    const SQL: &str = "SELECT parent_instance FROM instances WHERE instance_id = ?1";
+    let parent: Option<Option<String>> = tx.db.first(SQL, [target], |row| row.get(0))?;
+    Ok(cancel_reaches(sender, target, parent.flatten().as_deref()))
 }
 
 fn front(tx: &Tx<'_>, own: &mut Own<'_>) -> Result<Ms, Fault> {
