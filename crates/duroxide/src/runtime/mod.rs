@@ -19,6 +19,9 @@ pub mod process;
 pub mod registry;
 mod turn;
 mod verdict;
+#[cfg(feature = "test-hooks")]
+#[doc(hidden)]
+pub mod verify;
 
 pub use activity_context::ActivityContext;
 pub use duroxide_core::OrchestrationStatus;

@@ -18,6 +18,8 @@ struct Shared {
     activities: Gate,
     /// Random bits of a simulation; a real process asks the system.
     simulated: Option<SimulatedEntropy>,
+    #[cfg(feature = "test-hooks")]
+    audit: Option<Arc<dyn super::verify::ReplayAudit>>,
 }
 
 /// Lets one suspect of a queue through at a time.
@@ -53,6 +55,19 @@ impl ProcessScope {
     pub fn simulated(seed: u64) -> Self {
         let entropy = SimulatedEntropy { seed, drawn: AtomicU64::new(0) };
         Self { shared: Arc::new(Shared { simulated: Some(entropy), ..Shared::default() }) }
+    }
+
+    /// [`Self::simulated`], with every turn of a held execution compared with a replay.
+    #[cfg(feature = "test-hooks")]
+    pub fn audited(seed: u64, audit: Arc<dyn super::verify::ReplayAudit>) -> Self {
+        let entropy = SimulatedEntropy { seed, drawn: AtomicU64::new(0) };
+        let shared = Shared { simulated: Some(entropy), audit: Some(audit), ..Shared::default() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    #[cfg(feature = "test-hooks")]
+    pub(super) fn audit(&self) -> Option<Arc<dyn super::verify::ReplayAudit>> {
+        self.shared.audit.clone()
     }
 
     fn gate(&self, queue: Queue) -> &Gate {

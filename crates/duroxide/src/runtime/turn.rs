@@ -15,6 +15,8 @@ use super::dispatch::Slot;
 use super::node::Node;
 use super::process::Queue;
 use super::verdict::{Verdict, decide};
+#[cfg(feature = "test-hooks")]
+use super::verify::run_held;
 use crate::clock::Clock;
 use crate::providers::{
     FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, ProviderErrorKind, TurnFacts,
@@ -64,7 +66,7 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
         }
         None => {
             let execution = held.expect("only a held execution comes without a verdict");
-            run_turn(Before::Held(execution), turn_input(node, &item, now_ms))
+            run_held(node, execution, turn_input(node, &item, now_ms))
         }
     };
     if result.turn.outcome == Outcome::NotStarted {
@@ -74,6 +76,11 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
     announce(node, &instance, &result, facts.as_ref());
     let committed = commit(node, &lock_token, execution_id, &instance, &result.turn).await;
     after_commit(node, instance, committed, result, facts);
+}
+
+#[cfg(not(feature = "test-hooks"))]
+fn run_held(_node: &Node, execution: Box<Execution>, input: TurnInput) -> TurnResult {
+    run_turn(Before::Held(execution), input)
 }
 
 fn turn_input(node: &Node, item: &OrchestrationItem, now_ms: u64) -> TurnInput {

@@ -1,0 +1,72 @@
+//! Live equals replay: a turn of a held execution is run once more from the stored history. For simulations.
+
+use std::sync::Arc;
+
+use duroxide_core::{Before, Event, Execution, TurnInput, TurnResult, run_turn};
+use semver::Version;
+
+use super::node::Node;
+
+/// Who knows the stored histories and wants to hear when a replay does something else.
+pub trait ReplayAudit: std::fmt::Debug + Send + Sync {
+    /// The stored history at this moment, read without waiting.
+    fn stored_history(&self, instance: &str, execution_id: u64) -> Vec<Event>;
+
+    /// A replay of the stored history gave another turn than the held execution.
+    fn differs(&self, instance: &str, live: String, replayed: String);
+}
+
+/// Runs a turn of a held execution and, if the process is audited, compares it with a replay.
+pub(super) fn run_held(node: &Node, execution: Box<Execution>, input: TurnInput) -> TurnResult {
+    let Some(audit) = node.options.process.audit() else { return run_turn(Before::Held(execution), input) };
+    let replay = Replay::of(node, audit, &execution, &input);
+    let result = run_turn(Before::Held(execution), input);
+    if let Some(replay) = replay {
+        replay.compare(&result);
+    }
+    result
+}
+
+/// What a replay of the turn needs.
+struct Replay {
+    audit: Arc<dyn ReplayAudit>,
+    handler: Arc<dyn duroxide_core::OrchestrationHandler>,
+    version: String,
+    history: Vec<Event>,
+    input: TurnInput,
+}
+
+impl Replay {
+    /// `None` if another node has committed a turn meanwhile: this one will not be committed.
+    fn of(
+        node: &Node,
+        audit: Arc<dyn ReplayAudit>,
+        execution: &Execution,
+        input: &TurnInput,
+    ) -> Option<Self> {
+        let history = audit.stored_history(&input.instance, input.execution_id);
+        if history.last().map(Event::event_id) != Some(execution.last_event_id()) {
+            return None;
+        }
+        let version = execution.orchestration_version().to_string();
+        let parsed = Version::parse(&version).ok()?;
+        let handler = node.orchestrations.resolve_handler_exact(execution.orchestration_name(), &parsed)?;
+        let input = TurnInput {
+            instance: input.instance.clone(),
+            execution_id: input.execution_id,
+            now_ms: input.now_ms,
+            entropy: input.entropy,
+            messages: input.messages.clone(),
+        };
+        Some(Self { audit, handler, version, history, input })
+    }
+
+    fn compare(self, live: &TurnResult) {
+        let instance = self.input.instance.clone();
+        let before = Before::Stored { handler: self.handler, version: self.version, history: &self.history };
+        let replayed = run_turn(before, self.input);
+        if replayed.turn != live.turn {
+            self.audit.differs(&instance, format!("{:?}", live.turn), format!("{:?}", replayed.turn));
+        }
+    }
+}
