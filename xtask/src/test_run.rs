@@ -12,6 +12,9 @@ use crate::{say, tidy};
 /// How long one example may run. They finish in a second or two; a minute means that one hangs.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
+/// How many seeds are simulated: enough to see every kind of fault, few enough for half a minute.
+const SIMULATED_SEEDS: &str = "200";
+
 /// How often to look whether an example has ended.
 const EXAMPLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -28,6 +31,8 @@ enum Work {
     StrictDocs(&'static [&'static str]),
     /// The rules of [`tidy`].
     Tidy,
+    /// The simulator on its kept seeds and [`SIMULATED_SEEDS`] others.
+    Simulator,
     /// Every program in an `examples` directory, run to its end.
     Examples,
 }
@@ -61,6 +66,7 @@ fn parts() -> Vec<Part> {
                 "--examples",
             ]),
         ),
+        part("simulator", Work::Simulator),
         part("doc tests", Work::Cargo(&["test", "--workspace", "--all-features", "--doc"])),
         part("docs", Work::StrictDocs(&["doc", "--workspace", "--all-features", "--no-deps"])),
         part("examples", Work::Examples),
@@ -109,6 +115,7 @@ fn carry_out(root: &Path, work: &Work) -> Result<(), String> {
         }
         Work::Tidy if tidy::run(root) => Ok(()),
         Work::Tidy => Err("the findings are above".to_string()),
+        Work::Simulator => run_simulator(root),
         Work::Examples => run_examples(root),
     }
 }
@@ -124,6 +131,19 @@ fn finish(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
 }
 
+/// Builds the simulator with the features of the tests, which have built most of it, and runs it.
+fn run_simulator(root: &Path) -> Result<(), String> {
+    finish(cargo(root).args(["build", "--workspace", "--all-features", "--bin", "duroxide-sim"]))?;
+    let program = built()?.join("duroxide-sim");
+    finish(Command::new(program).current_dir(root).args(["--seeds", SIMULATED_SEEDS]))
+}
+
+/// The directory that programs are built into: that of this one.
+fn built() -> Result<std::path::PathBuf, String> {
+    let own = std::env::current_exe().map_err(|cause| format!("where xtask was built: {cause}"))?;
+    Ok(own.parent().ok_or("xtask lies in no directory")?.to_path_buf())
+}
+
 /// Builds the examples, then runs each and looks at how it ended.
 fn run_examples(root: &Path) -> Result<(), String> {
     let names = example_names(root)?;
@@ -132,8 +152,7 @@ fn run_examples(root: &Path) -> Result<(), String> {
         return Ok(());
     }
     finish(cargo(root).args(["build", "--workspace", "--all-features", "--examples"]))?;
-    let own = std::env::current_exe().map_err(|cause| format!("where xtask was built: {cause}"))?;
-    let built = own.parent().ok_or("xtask lies in no directory")?.join("examples");
+    let built = built()?.join("examples");
     for name in names {
         let started = Instant::now();
         run_example(root, &built.join(&name)).map_err(|reason| format!("example {name}: {reason}"))?;

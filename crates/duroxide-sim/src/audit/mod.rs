@@ -1,0 +1,76 @@
+//! The checks. Each is a function of the store's state and the ledger, and says in words what is wrong.
+
+mod history;
+mod outcome;
+mod promises;
+mod scheduled;
+
+use duroxide::Event;
+use duroxide::providers::ProviderAdmin;
+use duroxide::providers::memory::{ExecutionSnapshot, Snapshot, Stored};
+use futures_util::FutureExt;
+
+use crate::world::World;
+
+/// What is wrong, one sentence each.
+type Findings = Vec<String>;
+
+/// What must hold after every commit.
+pub(crate) fn check(world: &World) {
+    let snapshot = world.store.snapshot();
+    let findings = world.ledger(|ledger| {
+        let mut findings = Vec::new();
+        history::check(&snapshot, &mut findings);
+        scheduled::check(&snapshot, &mut findings);
+        promises::check(&snapshot, ledger, &mut findings);
+        findings
+    });
+    for finding in findings {
+        world.fail(finding);
+    }
+}
+
+/// What must hold besides when everything has ended.
+pub(crate) fn check_end(world: &World) {
+    check(world);
+    let snapshot = world.store.snapshot();
+    let ended = world.ledger(|ledger| {
+        let mut ended = outcome::Ended::default();
+        outcome::check(&snapshot, ledger, &mut ended);
+        ended
+    });
+    for what in ended.counts {
+        world.count(what);
+    }
+    for finding in ended.findings {
+        world.fail(finding);
+    }
+}
+
+/// The events that decode. The simulation corrupts none, so those are all.
+fn events(execution: &ExecutionSnapshot) -> Vec<&Event> {
+    let decoded = execution.events.iter().filter_map(|event| match event {
+        Stored::Value(event) => Some(event),
+        Stored::Undecodable { .. } => None,
+    });
+    decoded.collect()
+}
+
+/// The instances that have not ended.
+fn running(snapshot: &Snapshot) -> Vec<&str> {
+    let running = snapshot.instances.iter().filter(|(_, instance)| instance.status == "Running");
+    running.map(|(id, _)| id.as_str()).collect()
+}
+
+/// The instances that have not ended, and how much waits in the worker queue. Cheap, as it is asked often.
+pub(crate) fn unfinished(world: &World) -> Vec<String> {
+    const AT_ONCE: &str = "the memory store answers at once";
+    let running = world.store.list_instances_by_status("Running").now_or_never().expect(AT_ONCE);
+    let depths = world.store.get_queue_depths().now_or_never().expect(AT_ONCE);
+    let mut unfinished = running.expect("the memory store never fails to list");
+    let waiting = depths.expect("the memory store never fails to count").worker_queue;
+    if waiting > 0 {
+        unfinished.push(format!("{waiting} activities in the worker queue"));
+    }
+    unfinished
+}

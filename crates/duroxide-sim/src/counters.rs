@@ -1,0 +1,61 @@
+//! What happened, and what must happen at least once in a long run for the run to mean anything.
+
+use std::collections::BTreeMap;
+
+/// Without these a run of many seeds has not tested what it is for.
+const IMPORTANT: [&str; 16] = [
+    "call failed before the commit",
+    "call done, answer lost",
+    "call or answer delayed",
+    "outage of one",
+    "outage of the store",
+    "crash before ack_turn",
+    "crash after ack_turn",
+    "crash before ack_work",
+    "crash after ack_work",
+    "lock expired",
+    "taken over from another node",
+    "stale ack refused",
+    "cancel won",
+    "completion won against a cancel",
+    "poisoned",
+    "turn compared with its replay",
+];
+
+/// How often each thing happened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    counts: BTreeMap<String, u64>,
+}
+
+impl Counters {
+    pub(crate) fn count(&mut self, what: &str) {
+        if let Some(count) = self.counts.get_mut(what) {
+            *count += 1;
+        } else {
+            self.counts.insert(what.to_string(), 1);
+        }
+    }
+
+    /// Adds the counts of another run.
+    pub fn add(&mut self, other: &Self) {
+        for (what, count) in &other.counts {
+            *self.counts.entry(what.clone()).or_default() += count;
+        }
+    }
+
+    /// How often this happened.
+    pub fn get(&self, what: &str) -> u64 {
+        self.counts.get(what).copied().unwrap_or(0)
+    }
+
+    /// What should have happened at least once and did not.
+    pub fn never_happened(&self) -> Vec<&'static str> {
+        IMPORTANT.into_iter().filter(|what| self.get(what) == 0).collect()
+    }
+
+    /// One line for each count.
+    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        self.counts.iter().map(|(what, count)| format!("{count:>9}  {what}"))
+    }
+}

@@ -1,0 +1,123 @@
+//! Programs as data: one generic orchestration interprets them, and the expectation is computed from them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The name of the generic orchestration.
+pub(crate) const ORCHESTRATION: &str = "program";
+/// The name of the generic activity.
+pub(crate) const ACTIVITY: &str = "act";
+/// The versions that every node has, oldest first.
+pub(crate) const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
+
+/// What one instance does, over all its executions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Program {
+    /// The version it is started with; without one, the latest.
+    pub(crate) version: Option<String>,
+    /// What each execution does; between them it continues as new.
+    pub(crate) executions: Vec<Part>,
+    pub(crate) end: End,
+}
+
+/// One execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    pub(crate) steps: Vec<Step>,
+    /// The version that the next execution is asked for.
+    pub(crate) next_version: Option<String>,
+}
+
+/// How the last execution ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum End {
+    Return,
+    Fail(String),
+    Panic(String),
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Step {
+    Activity(Act),
+    All(Vec<Step>),
+    /// The first wins, the other is dropped.
+    First(Box<Step>, Box<Step>),
+    Timer {
+        ms: u64,
+    },
+    Wait {
+        event: String,
+    },
+    /// Reads the queue until so many different messages have been seen in all.
+    Dequeue {
+        queue: String,
+        upto: usize,
+    },
+    Child {
+        id: Option<String>,
+        program: Box<Program>,
+    },
+    Detached {
+        id: String,
+        program: Box<Program>,
+    },
+    Guid,
+    Now,
+    /// A turn that kills its process, whenever it is run.
+    KillTurn,
+}
+
+/// What an activity does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Act {
+    pub(crate) tag: String,
+    pub(crate) does: Does,
+    /// How long it takes.
+    pub(crate) ms: u64,
+}
+
+/// How an activity ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Does {
+    Succeed,
+    Fail,
+    Panic,
+    /// It kills its process, whenever it is run.
+    Kill,
+}
+
+/// The input of an execution: the program and what the executions before left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Input {
+    pub(crate) program: Program,
+    pub(crate) at: usize,
+    pub(crate) results: Vec<Value>,
+    /// The different messages seen in each queue, in their order.
+    pub(crate) seen: BTreeMap<String, Vec<String>>,
+}
+
+impl Input {
+    pub(crate) fn first(program: Program) -> Self {
+        Self { program, at: 0, results: Vec::new(), seen: BTreeMap::new() }
+    }
+
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("programs hold only strings and numbers")
+    }
+}
+
+/// The text of the nth message of a queue.
+pub(crate) fn queue_message(queue: &str, n: usize) -> String {
+    format!("{queue}#{n}")
+}
+
+/// The data of an event.
+pub(crate) fn event_data(event: &str) -> String {
+    format!("data of {event}")
+}
+
+/// The panics that are part of the plan say so.
+pub(crate) const PANIC_MARK: &str = "simulated panic";

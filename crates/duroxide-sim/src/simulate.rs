@@ -1,0 +1,192 @@
+//! One simulation, from its seed to its report.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use crate::counters::Counters;
+use crate::generate::{Call, Send, Workload};
+use crate::program::PANIC_MARK;
+use crate::rng::Rng;
+use crate::trace::Keep;
+use crate::world::{NODES, World};
+use crate::{audit, clients, nodes};
+
+/// How long everything may take to finish once nothing fails any more, in virtual time. The slowest is a
+/// program that kills its process: ten attempts, each with an expired lock and a restart.
+const PATIENCE: Duration = Duration::from_secs(20 * 60);
+/// How often to look whether everything has finished, in virtual time.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What a simulation is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setup {
+    /// Decides everything.
+    pub seed: u64,
+    /// Whether to keep a readable trace.
+    pub keep: Keep,
+    /// How the store is broken, to see that the checks notice.
+    pub breakage: Breakage,
+}
+
+impl Setup {
+    /// A simulation of this seed on a store that works.
+    pub fn of_seed(seed: u64) -> Self {
+        Self { seed, keep: Keep::Hash, breakage: Breakage::None }
+    }
+}
+
+/// How a store is broken on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breakage {
+    /// Not at all.
+    None,
+    /// Events and messages are acknowledged and forgotten.
+    DropsAMessage,
+    /// A turn's ack says `Ok` and does nothing.
+    AcksWithoutCommitting,
+    /// A completion is written into the history twice.
+    RecordsACompletionTwice,
+    /// Another result arrives before the real one.
+    DeliversAForgedResultFirst,
+}
+
+/// What came of a simulation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// The hash of all that happened, in its order.
+    pub hash: u64,
+    /// What was violated; empty if nothing was.
+    pub failures: Vec<String>,
+    /// How often what happened.
+    pub counters: Counters,
+    /// The readable trace, if it was to be kept.
+    pub lines: Vec<String>,
+    /// How much time passed in the simulation.
+    pub virtual_time: Duration,
+}
+
+thread_local! {
+    /// Panics on this thread that no program asked for.
+    static UNEXPECTED_PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs one simulation on the calling thread.
+///
+/// # Panics
+/// When the virtual clock cannot be set up.
+pub fn simulate(setup: Setup) -> Report {
+    hear_panics();
+    UNEXPECTED_PANICS.with_borrow_mut(Vec::clear);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O needs nothing from the system");
+    let report = runtime.block_on(run(setup));
+    drop(runtime);
+    report
+}
+
+async fn run(setup: Setup) -> Report {
+    let world = Arc::new(World::new(setup));
+    let workload = Workload::of(&mut Rng::new(setup.seed, 3));
+    world.trace("weather", format_args!("{:?}", world.weather));
+    let supervisors: Vec<_> =
+        (0..NODES).map(|node| tokio::spawn(nodes::supervise(world.clone(), node))).collect();
+    let weather = tokio::spawn(nodes::blow(world.clone()));
+    let mut senders = Vec::new();
+    let mut waiters = Vec::new();
+    for (instance, calls) in by_instance(workload) {
+        if calls.iter().any(|call| matches!(call.what, Send::Start { .. })) {
+            waiters.push(tokio::spawn(clients::wait(world.clone(), instance)));
+        }
+        senders.push(tokio::spawn(clients::send_all(world.clone(), calls)));
+    }
+    let finished = finish(&world, senders, waiters);
+    tokio::select! {
+        biased;
+        () = world.failed.notified() => {}
+        () = finished => {}
+    }
+    if !world.has_failed() {
+        audit::check_end(&world);
+    }
+    UNEXPECTED_PANICS.with_borrow(|panics| {
+        for text in panics {
+            world.fail(format!("unexpected panic: {text}"));
+        }
+    });
+    let ended_ms = world.now_ms();
+    world.trace("end", format_args!("{:?}", world.store.snapshot()));
+    for task in supervisors {
+        task.abort();
+    }
+    weather.abort();
+    let closed = world.close();
+    Report {
+        seed: setup.seed,
+        hash: closed.hash,
+        failures: closed.failures,
+        counters: closed.counters,
+        lines: closed.lines,
+        virtual_time: Duration::from_millis(ended_ms),
+    }
+}
+
+type Task = tokio::task::JoinHandle<()>;
+
+/// Waits until clients have sent everything, every instance has ended and every client has seen it.
+async fn finish(world: &Arc<World>, senders: Vec<Task>, waiters: Vec<Task>) {
+    join(world, senders).await;
+    let patience_ms = u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX);
+    let deadline_ms = world.weather.calm_from_ms.max(world.now_ms()) + patience_ms;
+    loop {
+        let unfinished = audit::unfinished(world);
+        if unfinished.is_empty() {
+            break;
+        }
+        if world.now_ms() > deadline_ms {
+            world.fail(format!("does not finish although nothing fails any more: {}", unfinished.join(", ")));
+            return;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    join(world, waiters).await;
+}
+
+async fn join(world: &World, tasks: Vec<Task>) {
+    for task in tasks {
+        if let Err(error) = task.await {
+            world.fail(format!("a client's task ended early: {error}"));
+        }
+    }
+}
+
+fn by_instance(workload: Workload) -> BTreeMap<String, Vec<Call>> {
+    let mut calls: BTreeMap<String, Vec<Call>> = BTreeMap::new();
+    for call in workload.calls {
+        calls.entry(call.instance.clone()).or_default().push(call);
+    }
+    calls
+}
+
+/// Silences the panics that programs ask for and remembers the others.
+fn hear_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let payload = info.payload();
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            if text.is_some_and(|text| text.contains(PANIC_MARK)) {
+                return;
+            }
+            UNEXPECTED_PANICS.with_borrow_mut(|panics| panics.push(info.to_string()));
+            before(info);
+        }));
+    });
+}
