@@ -15,7 +15,7 @@ use super::values::{Ms, NEVER};
 use crate::providers::{FetchedWork, ProviderError, TurnRequest, WorkRequest};
 
 /// What a fetch asks for.
-pub(super) trait Request: Send {
+pub(super) trait Request: Send + Clone {
     type Item: Locked;
     const OPERATION: &'static str;
 
@@ -85,9 +85,20 @@ impl<R: Request> ParkedFetch<R, R::Item> {
 /// All fetches that wait at one queue, in the order of their arrival.
 pub(super) struct Lane<R: Request> {
     waiting: Vec<ParkedFetch<R, R::Item>>,
+    /// What was last looked for in vain. Who asks the same again is spared the look until something is due.
+    quiet: Vec<Quiet<R>>,
     served: Vec<Served<R>>,
     writer: Sender<Message>,
 }
+
+/// A question whose answer is known to be nothing before a certain time.
+struct Quiet<R> {
+    request: R,
+    next_due: Ms,
+}
+
+/// Different questions remembered at most: a node asks two or three.
+const MAX_QUIET: usize = 8;
 
 /// A fetch whose answer leaves after the commit.
 struct Served<R: Request> {
@@ -100,7 +111,7 @@ pub(super) type Looked<T> = Result<Look<T>, Fault>;
 
 impl<R: Request> Lane<R> {
     pub(super) fn new(writer: Sender<Message>) -> Self {
-        Self { waiting: Vec::new(), served: Vec::new(), writer }
+        Self { waiting: Vec::new(), quiet: Vec::new(), served: Vec::new(), writer }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -109,6 +120,9 @@ impl<R: Request> Lane<R> {
 
     pub(super) fn park(&mut self, mut fetch: ParkedFetch<R, R::Item>) {
         fetch.deadline = Instant::now().checked_add(fetch.timeout);
+        if let Some(quiet) = self.quiet.iter().find(|quiet| quiet.request.same_question(&fetch.request)) {
+            fetch.next_due = quiet.next_due;
+        }
         self.waiting.push(fetch);
     }
 
@@ -120,6 +134,17 @@ impl<R: Request> Lane<R> {
         for fetch in &mut self.waiting {
             fetch.next_due = fetch.next_due.min(at);
         }
+        for quiet in &mut self.quiet {
+            quiet.next_due = quiet.next_due.min(at);
+        }
+    }
+
+    fn remember_quiet(&mut self, request: &R, next_due: Ms) {
+        self.quiet.retain(|quiet| !quiet.request.same_question(request));
+        if self.quiet.len() == MAX_QUIET {
+            self.quiet.remove(0);
+        }
+        self.quiet.push(Quiet { request: request.clone(), next_due });
     }
 
     /// When the next look is due.
@@ -152,6 +177,7 @@ impl<R: Request> Lane<R> {
                     match attempt(&fetch.request) {
                         Ok(look) if look.items.is_empty() => {
                             fetch.next_due = look.next_due;
+                            self.remember_quiet(&fetch.request, look.next_due);
                             in_vain.push(waiting.len());
                         }
                         Ok(look) => {
@@ -193,6 +219,8 @@ impl<R: Request> Lane<R> {
             }
             drop(answer.send(Err(renamed(failure, R::OPERATION))));
         }
+        // What was looked for in vain may have been taken by those that were served, and is there again.
+        self.due_at(Ms::MIN);
     }
 
     /// Fails those whose look was due when no transaction could be begun.

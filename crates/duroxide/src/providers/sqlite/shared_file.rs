@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::db::Db;
 
 /// How often SQLite itself is asked. The log's metadata may miss a change within the resolution of its times.
-const DATA_VERSION_INTERVAL: Duration = Duration::from_secs(1);
+/// More than a second, so that an idle store with all it does stays below one statement a second.
+const DATA_VERSION_INTERVAL: Duration = Duration::from_millis(1500);
 
 /// Watches the write-ahead log of a file.
 pub(super) struct SharedFile {
@@ -56,7 +57,7 @@ impl SharedFile {
         Foreign::Changed
     }
 
-    /// Looks at the metadata and, once a second, asks SQLite.
+    /// Looks at the metadata and, now and then, asks SQLite.
     pub(super) fn look(&mut self, db: &Db) -> rusqlite::Result<Foreign> {
         let by_log = self.look_at_log();
         if self.asked_at.elapsed() < DATA_VERSION_INTERVAL {
