@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::db::Db;
 
 /// How often SQLite itself is asked. The log's metadata may miss a change within the resolution of its times.
-/// More than a second, so that an idle store with all it does stays below one statement a second.
-const DATA_VERSION_INTERVAL: Duration = Duration::from_millis(1500);
+/// Seldom enough that an idle store, with all else it does, stays below one statement a second.
+const DATA_VERSION_INTERVAL: Duration = Duration::from_millis(2500);
 
 /// Watches the write-ahead log of a file.
 pub(super) struct SharedFile {
