@@ -122,6 +122,22 @@ pub async fn messages_may_be_put_back_many_times(factory: &dyn ProviderFactory) 
     }
 }
 
+/// What is put back goes before what was put back earlier and has not been fetched yet.
+pub async fn messages_put_back_again_come_before_the_rest(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin("a").await;
+    store.send(event("a", "go")).await;
+    let turn = store.turn_of("a").await;
+    let many = (0..=MAX_MESSAGES_PER_FETCH).map(|n| queue_message("a", &n.to_string()));
+    store.commit(&turn, Commit::of(&turn).messages(many)).await;
+    let turn = store.turn_of("a").await;
+    assert_eq!(turn.item.messages.len(), MAX_MESSAGES_PER_FETCH);
+    store.commit(&turn, Commit::of(&turn).messages([queue_message("a", "again"), event("a", "too")])).await;
+    let last = queue_message("a", &MAX_MESSAGES_PER_FETCH.to_string());
+    let expected = vec![queue_message("a", "again"), event("a", "too"), last];
+    assert_eq!(store.turn_of("a").await.item.messages, expected);
+}
+
 /// A timer of the ended execution is gone, whether an event or only the status says that it ended.
 pub async fn timers_of_the_ended_execution_are_dropped(factory: &dyn ProviderFactory) {
     for events in [vec![continued(4)], vec![]] {

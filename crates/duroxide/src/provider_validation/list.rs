@@ -113,6 +113,7 @@ macro_rules! __for_each_provider_validation {
                 the_next_execution_begins_with_an_empty_history,
                 messages_that_are_put_back_come_first,
                 messages_may_be_put_back_many_times,
+                messages_put_back_again_come_before_the_rest,
                 timers_of_the_ended_execution_are_dropped,
                 the_next_execution_s_start_is_never_left_behind,
                 what_waits_in_the_inbox_reaches_the_next_execution,

@@ -206,7 +206,7 @@ fn refused_too() -> impl Strategy<Value = Message> {
 }
 
 fn work() -> impl Strategy<Value = Work> {
-    let route = (proptest::option::weighted(0.4, 0_u8..3), proptest::option::weighted(0.3, 0_u8..2));
+    let route = (proptest::option::weighted(0.6, 0_u8..2), proptest::option::weighted(0.2, 0_u8..2));
     (instance(), id(), route).prop_map(|(instance, id, (session, tag))| Work { instance, id, session, tag })
 }
 
@@ -296,7 +296,7 @@ fn turn_call() -> impl Strategy<Value = TurnCall> {
 }
 
 fn work_call() -> impl Strategy<Value = WorkCall> {
-    let session = proptest::option::weighted(0.6, (0_u8..2, 1_u16..80));
+    let session = proptest::option::weighted(0.8, (0_u8..2, 1_u16..80));
     let fetch = (1_u16..150, session, 0_u8..6, 1_usize..4, proptest::bool::weighted(0.7));
     let completion = prop_oneof![
         1 => Just(Completion::None),
@@ -355,7 +355,8 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
     ]
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+/// `work` is how often a call about work items comes among the others.
+fn operation(work: u32) -> impl Strategy<Value = Operation> {
     let start = (instance(), proptest::option::weighted(0.4, instance()), any::<bool>(), delay());
     prop_oneof![
         6 => start.prop_map(|(instance, parent, version, delay)| {
@@ -363,14 +364,14 @@ fn operation() -> impl Strategy<Value = Operation> {
         }),
         12 => (refused_too(), delay()).prop_map(|(message, delay)| Operation::Send { message, delay }),
         26 => turn_call().prop_map(Operation::Turn),
-        14 => work_call().prop_map(Operation::Work),
+        work => work_call().prop_map(Operation::Work),
         4 => unlocked_call().prop_map(Operation::Unlocked),
         10 => disturbance().prop_map(Operation::Disturb),
         1 => Just(Operation::Look),
     ]
 }
 
-/// A sequence of calls.
+/// A sequence of calls. Every third is mostly about work items: sessions need many calls to become interesting.
 pub(crate) fn sequence() -> impl Strategy<Value = Vec<Operation>> {
-    vec(operation(), 1..250)
+    prop_oneof![2 => vec(operation(12), 1..250), 1 => vec(operation(150), 1..250)]
 }
