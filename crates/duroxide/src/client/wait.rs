@@ -9,6 +9,8 @@ use tokio::time::Instant;
 use super::{Client, ClientError};
 use crate::providers::WaitUntil;
 
+/// What stands for a wait without end.
+const FAR_AHEAD: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// How long a wait pauses when the store cannot be reached.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -26,7 +28,9 @@ impl Client {
         instance: &str,
         timeout: Duration,
     ) -> Result<OrchestrationStatus, ClientError> {
-        let deadline = Instant::now() + timeout;
+        // A deadline that cannot be expressed lies beyond all that will be waited for.
+        let far = || Instant::now() + FAR_AHEAD;
+        let deadline = Instant::now().checked_add(timeout).unwrap_or_else(far);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.provider.wait_for_instance(instance, WaitUntil::Terminal, left).await {

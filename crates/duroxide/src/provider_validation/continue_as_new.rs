@@ -99,6 +99,21 @@ pub async fn messages_that_are_put_back_come_first(factory: &dyn ProviderFactory
     assert_eq!(rest[3..], [queue_message("a", "4"), event("a", "5")]);
 }
 
+/// What is put back is first in its own inbox, not among the instances: an endless loop starves no neighbour.
+pub async fn an_instance_that_continues_does_not_go_before_the_others(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin("a").await;
+    store.send(queue_message("a", "1")).await;
+    let turn = store.turn_of("a").await;
+    store.send(start("b")).await;
+    factory.advance(std::time::Duration::from_millis(5)).await;
+    let put_back = [queue_message("a", "1")];
+    store.commit(&turn, Commit::of(&turn).continues_as_new("a").messages(put_back)).await;
+    let first = store.fetch().await.expect("two instances are ready");
+    assert_eq!(first.item.instance, "b", "it has waited longer");
+    store.turn_of("a").await;
+}
+
 /// The same again and again: what was put back twice is still first and in order.
 pub async fn messages_may_be_put_back_many_times(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;

@@ -112,6 +112,7 @@ macro_rules! __for_each_provider_validation {
                 an_instance_between_two_executions_is_running,
                 the_next_execution_begins_with_an_empty_history,
                 messages_that_are_put_back_come_first,
+                an_instance_that_continues_does_not_go_before_the_others,
                 messages_may_be_put_back_many_times,
                 messages_put_back_again_come_before_the_rest,
                 timers_of_the_ended_execution_are_dropped,

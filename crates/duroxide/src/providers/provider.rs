@@ -303,13 +303,15 @@ pub trait Provider: Any + Send + Sync {
     ) -> Result<Option<OrchestrationStatus>, ProviderError> {
         // Only for stores without wake-ups: slow enough for a store, fast enough for a person.
         const POLL: Duration = Duration::from_millis(25);
-        let deadline = tokio::time::Instant::now() + timeout;
+        // A deadline that cannot be expressed lies beyond all that will be waited for.
+        let deadline = tokio::time::Instant::now().checked_add(timeout);
         loop {
             let seen = self.orchestration_status(instance).await?;
             if is_reached(self, instance, until, &seen).await? {
                 return Ok(Some(seen));
             }
-            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let left = deadline
+                .map_or(POLL, |deadline| deadline.saturating_duration_since(tokio::time::Instant::now()));
             if left.is_zero() {
                 return Ok(None);
             }

@@ -83,6 +83,10 @@ impl State {
             let columns = columns_of(&item);
             if running && columns.kind.goes_before_inbox() && columns.instance == instance {
                 self.put_message(front, item);
+                // First in its own inbox, but not before the other instances.
+                if let Some(row) = self.instances.get_mut(instance) {
+                    row.not_before = now;
+                }
             } else if columns.kind == ItemKind::Cancel && !self.is_own_child(instance, columns.instance) {
                 self.count_dropped(DropReason::UnknownInstance, 1);
             } else {

@@ -230,6 +230,8 @@ fn send(tx: &mut Tx<'_>, own: &mut Own<'_>, item: &EncodedItem) -> Result<(), Fa
         return Ok(());
     }
     let visible_at = if columns.kind.goes_before_inbox() {
+        // First in its own inbox, but not before the other instances.
+        own.row.not_before = tx.now;
         front(tx, own)?
     } else {
         columns.due_ms.map_or(tx.now, to_column)
@@ -267,7 +269,7 @@ fn drop_inbox(tx: &mut Tx<'_>, row: &mut QueueRow) -> Result<(), Fault> {
 
 fn save(tx: &Tx<'_>, row: &QueueRow) -> Result<(), Fault> {
     const SQL: &str = "UPDATE instances SET updated_at = ?2, status = ?3, current_execution_id = ?4, pinned_key = ?5, \
-         has_kv = ?6, inbox_count = ?7, next_position = ?8, not_before = 0, ready_at = ?9, suspect = 0, \
+         has_kv = ?6, inbox_count = ?7, next_position = ?8, ready_at = ?9, not_before = ?10, suspect = 0, \
          suspect_before = 0, lock_nonce = NULL, lock_visible_at = NULL, lock_position = NULL, \
          lock_watermark = NULL WHERE key = ?1";
     let params = (
@@ -280,6 +282,7 @@ fn save(tx: &Tx<'_>, row: &QueueRow) -> Result<(), Fault> {
         row.inbox_count,
         row.next_position,
         row.ready_at,
+        row.not_before,
     );
     tx.db.execute(SQL, params)?;
     Ok(())
