@@ -22,7 +22,7 @@ use semver::Version;
 
 type Text = Result<String, String>;
 
-#[expect(dead_code, deprecated, reason = "checked by the compiler; old spellings are kept")]
+#[expect(dead_code, deprecated, clippy::let_underscore_must_use, reason = "checked by the compiler alone")]
 async fn a_context(ctx: OrchestrationContext) -> Text {
     let a: DurableFuture<Text> = ctx.schedule_activity("A", String::new());
     let b: DurableFuture<Result<u32, String>> = ctx.schedule_activity_typed("A", &1u8);
@@ -66,7 +66,7 @@ async fn a_context(ctx: OrchestrationContext) -> Text {
     ctx.continue_as_new_versioned("2.0.0", "in").await
 }
 
-#[expect(dead_code, reason = "checked by the compiler")]
+#[expect(dead_code, reason = "checked by the compiler alone")]
 async fn an_activity(ctx: ActivityContext) {
     let _: (&str, u64, &str, &str) =
         (ctx.instance_id(), ctx.execution_id(), ctx.orchestration_name(), ctx.orchestration_version());
@@ -87,7 +87,7 @@ impl OrchestrationHandler for Handler {
     }
 }
 
-#[expect(dead_code, reason = "checked by the compiler")]
+#[expect(dead_code, clippy::let_underscore_must_use, reason = "checked by the compiler alone")]
 async fn registries_and_runtime() -> Result<(), ProviderError> {
     async fn program(_ctx: OrchestrationContext, input: String) -> Text {
         Ok(input)
@@ -149,7 +149,7 @@ async fn registries_and_runtime() -> Result<(), ProviderError> {
     Ok(())
 }
 
-#[expect(dead_code, reason = "checked by the compiler")]
+#[expect(dead_code, clippy::let_underscore_must_use, reason = "checked by the compiler alone")]
 async fn a_client(provider: Arc<SqliteProvider>) -> Result<(), ClientError> {
     let client = Client::new(provider);
     client.start_orchestration("i", "O", "in").await?;
@@ -223,5 +223,5 @@ fn stored_types_are_built_from_exactly_their_fields() {
         error.is_retryable() && (&error.operation, &error.message) == (&"op".to_string(), &"msg".to_string())
     );
     let _: &dyn Provider = &duroxide::providers::memory::MemoryProvider::new();
-    let _: Box<dyn OrchestrationHandler> = Box::new(Handler);
+    drop(Box::new(Handler) as Box<dyn OrchestrationHandler>);
 }
