@@ -25,7 +25,7 @@ mod turn;
 
 pub use combinators::{Either2, Either3};
 pub use context::{ContinuedAsNew, OrchestrationContext};
-pub use execution::Execution;
+pub use execution::{Execution, panic_text};
 pub use future::DurableFuture;
 pub use handler::OrchestrationHandler;
 pub use run::{StoredExecution, TurnResult, cancel_without_handler, end_without_handler, run_turn};

@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use duroxide_core::{AppErrorKind, ErrorDetails, PoisonMessageType, WorkItem, check_payload};
+use duroxide_core::{AppErrorKind, ErrorDetails, PoisonMessageType, WorkItem, check_payload, panic_text};
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
@@ -309,15 +309,5 @@ async fn abandon(node: &Node, token: &str, delay: Option<std::time::Duration>, i
         && error.kind() != ProviderErrorKind::LockLost
     {
         node.store_failed("giving an activity back", &error);
-    }
-}
-
-fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
-        (*text).to_string()
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "the panic carried no text".to_string()
     }
 }
