@@ -8,5 +8,7 @@ mod columns;
 mod error_texts;
 #[path = "model/ids.rs"]
 mod ids;
+#[path = "model/retry.rs"]
+mod retry;
 #[path = "model/versions.rs"]
 mod versions;

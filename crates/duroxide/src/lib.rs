@@ -17,10 +17,11 @@ pub mod runtime;
 
 pub use client::{Client, ClientError};
 pub use duroxide_core::{
-    AppErrorKind, ConfigErrorKind, ContinuedAsNew, DispatcherCapabilityFilter, DurableFuture, Either2,
-    Either3, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, OrchestrationContext,
-    OrchestrationHandler, OrchestrationStatus, PoisonMessageType, SUB_ORCH_AUTO_PREFIX, SemverRange,
-    build_child_instance_id, current_build_version, is_auto_generated_sub_orch_id,
+    AppErrorKind, BackoffStrategy, ConfigErrorKind, ContinuedAsNew, DispatcherCapabilityFilter,
+    DurableFuture, Either2, Either3, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
+    OrchestrationContext, OrchestrationHandler, OrchestrationStatus, PoisonMessageType, RetryPolicy,
+    SUB_ORCH_AUTO_PREFIX, SemverRange, build_child_instance_id, current_build_version,
+    is_auto_generated_sub_orch_id,
 };
 pub use providers::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin,

@@ -154,6 +154,8 @@ impl Execution {
             | EventKind::CustomStatusUpdated { .. }
             | EventKind::KeyValueSet { .. }
             | EventKind::KeyValueCleared { .. }
+            | EventKind::KeyValuesCarried { .. }
+            | EventKind::RetryPolicyRecorded { .. }
             | EventKind::KeyValuesCleared => {
                 unreachable!("the program's own events are recorded, not admitted")
             }

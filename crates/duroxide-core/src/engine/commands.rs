@@ -66,6 +66,7 @@ impl Execution {
             Schedule::Child { name, version, instance, input } => {
                 self.schedule_child(slot, name, version, instance, input, pass)
             }
+            Schedule::RetryPolicy { policy } => record_retry_policy(&slot, policy, pass),
         }
     }
 
@@ -380,6 +381,17 @@ fn record_version(pass: &mut Pass<'_>, schedule: Recorded, version: Option<&str>
     if recorded.is_some() {
         pass.tape.take();
     }
+    Ok(())
+}
+
+/// The policy that was recorded counts, whatever the code asks for now.
+fn record_retry_policy(slot: &Slot, policy: String, pass: &mut Pass<'_>) -> Result<(), Stop> {
+    let recorded = pass.tape.peek().and_then(|next| {
+        if let EventKind::RetryPolicyRecorded { policy } = &next.kind { Some(policy.clone()) } else { None }
+    });
+    let policy = recorded.unwrap_or(policy);
+    record(pass, None, EventKind::RetryPolicyRecorded { policy: policy.clone() })?;
+    slot.resolve(Resolution { value: Ok(policy), arrival: 0 });
     Ok(())
 }
 

@@ -28,14 +28,15 @@ pub struct OrchestrationContext {
     identity: Arc<Identity>,
 }
 
-type Text = Result<String, String>;
+/// What an activity or a child gives.
+pub(super) type Text = Result<String, String>;
 
 impl OrchestrationContext {
     pub(super) fn new(desk: Arc<Desk>, identity: Arc<Identity>) -> Self {
         Self { desk, identity }
     }
 
-    fn schedule<T>(
+    pub(super) fn schedule<T>(
         &self,
         what: Schedule,
         finish: impl FnOnce(Text) -> T + Send + 'static,
@@ -65,6 +66,32 @@ impl OrchestrationContext {
     ) -> DurableFuture<Result<Out, String>> {
         match encode(input) {
             Ok(input) => self.schedule_activity(name, input).map(decode_result),
+            Err(cause) => DurableFuture::refused(cause, true, decode_result),
+        }
+    }
+
+    /// Runs an activity on the worker that owns the session.
+    pub fn schedule_activity_on_session(
+        &self,
+        name: impl Into<String>,
+        input: impl Into<String>,
+        session_id: impl Into<String>,
+    ) -> DurableFuture<Text> {
+        let session_id = Some(session_id.into());
+        self.schedule(Schedule::Activity { name: name.into(), input: input.into(), session_id }, |result| {
+            result
+        })
+    }
+
+    /// [`Self::schedule_activity_on_session`] with typed input and output.
+    pub fn schedule_activity_on_session_typed<In: Serialize, Out: DeserializeOwned + 'static>(
+        &self,
+        name: impl Into<String>,
+        input: &In,
+        session_id: impl Into<String>,
+    ) -> DurableFuture<Result<Out, String>> {
+        match encode(input) {
+            Ok(input) => self.schedule_activity_on_session(name, input, session_id).map(decode_result),
             Err(cause) => DurableFuture::refused(cause, true, decode_result),
         }
     }
@@ -387,7 +414,7 @@ impl std::fmt::Debug for OrchestrationContext {
     }
 }
 
-fn decode_result<T: DeserializeOwned>(result: Text) -> Result<T, String> {
+pub(super) fn decode_result<T: DeserializeOwned>(result: Text) -> Result<T, String> {
     result.and_then(|text| decode(&text))
 }
 

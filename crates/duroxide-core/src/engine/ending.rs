@@ -68,6 +68,8 @@ impl OpenWork {
                 | EventKind::CustomStatusUpdated { .. }
                 | EventKind::KeyValueSet { .. }
                 | EventKind::KeyValueCleared { .. }
+                | EventKind::KeyValuesCarried { .. }
+                | EventKind::RetryPolicyRecorded { .. }
                 | EventKind::KeyValuesCleared => {}
             }
         }

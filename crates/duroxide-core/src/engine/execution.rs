@@ -295,6 +295,8 @@ fn is_admitted(kind: &EventKind) -> bool {
         | EventKind::CustomStatusUpdated { .. }
         | EventKind::KeyValueSet { .. }
         | EventKind::KeyValueCleared { .. }
+        | EventKind::KeyValuesCarried { .. }
+        | EventKind::RetryPolicyRecorded { .. }
         | EventKind::KeyValuesCleared => false,
     }
 }

@@ -98,6 +98,8 @@ pub(super) fn describe(kind: &EventKind) -> String {
         EventKind::KeyValueSet { key, .. } => format!("value for key '{key}'"),
         EventKind::KeyValueCleared { key } => format!("removal of key '{key}'"),
         EventKind::KeyValuesCleared => "removal of all keys".to_string(),
+        EventKind::KeyValuesCarried { .. } => "values of the execution before".to_string(),
+        EventKind::RetryPolicyRecorded { .. } => "retry policy of an activity".to_string(),
     }
 }
 
@@ -170,6 +172,8 @@ fn fields_of(kind: &EventKind) -> Vec<Field<'_>> {
         }
         EventKind::KeyValueCleared { key } => vec![text("key", key.as_str())],
         EventKind::TimerCreated { .. }
+        | EventKind::KeyValuesCarried { .. }
+        | EventKind::RetryPolicyRecorded { .. }
         | EventKind::KeyValuesCleared
         | EventKind::OrchestrationStarted { .. }
         | EventKind::OrchestrationCompleted { .. }

@@ -16,6 +16,7 @@ mod execution;
 mod future;
 mod handler;
 mod mismatch;
+mod retry;
 mod run;
 mod schedules;
 mod slot;

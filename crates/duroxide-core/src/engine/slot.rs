@@ -20,12 +20,31 @@ pub(super) enum Command {
 /// Something that a program can schedule and wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Schedule {
-    Activity { name: String, input: String, session_id: Option<String> },
+    Activity {
+        name: String,
+        input: String,
+        session_id: Option<String>,
+    },
     Syscall(Syscall),
-    Timer { delay_ms: u64 },
-    Wait { name: String },
-    Dequeue { queue: String },
-    Child { name: String, version: Option<String>, instance: Option<String>, input: String },
+    Timer {
+        delay_ms: u64,
+    },
+    Wait {
+        name: String,
+    },
+    Dequeue {
+        queue: String,
+    },
+    Child {
+        name: String,
+        version: Option<String>,
+        instance: Option<String>,
+        input: String,
+    },
+    /// The policy of the activity scheduled just before, as JSON; resolved with the recorded one.
+    RetryPolicy {
+        policy: String,
+    },
 }
 
 /// A value that the engine itself provides and records.

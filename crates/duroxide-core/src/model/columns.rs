@@ -313,6 +313,8 @@ pub fn state_changes(events: &[Event]) -> StateChanges<'_> {
             | EventKind::OrchestrationChained { .. }
             | EventKind::SubOrchestrationScheduled { .. }
             | EventKind::VersionRequested { .. }
+            | EventKind::KeyValuesCarried { .. }
+            | EventKind::RetryPolicyRecorded { .. }
             | EventKind::SubOrchestrationCompleted { .. }
             | EventKind::SubOrchestrationFailed { .. }
             | EventKind::SubOrchestrationCancelRequested { .. } => {}

@@ -1,8 +1,10 @@
 //! Events: the stored facts of which a history consists.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorDetails, current_build_version};
+use super::{ErrorDetails, KvEntry, current_build_version};
 
 /// One stored fact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,6 +212,18 @@ pub enum EventKind {
     },
     /// The program emptied its KV store.
     KeyValuesCleared,
+    /// What the KV store held when the execution began. Stands right behind the start, several of them if
+    /// it is much, and only where there was something.
+    KeyValuesCarried {
+        /// The values by key.
+        values: BTreeMap<String, KvEntry>,
+    },
+    /// The policy by which an activity is tried again. Stands right behind the first attempt; a replay takes
+    /// the policy from here, so that changed code does not disturb an execution that has begun.
+    RetryPolicyRecorded {
+        /// The policy as JSON.
+        policy: String,
+    },
 }
 
 impl Event {

@@ -6,8 +6,10 @@ mod error;
 mod event;
 mod execution;
 mod ids;
+mod kv_entry;
 pub mod limits;
 mod orchestration_status;
+mod retry;
 mod version;
 mod work_item;
 
@@ -24,6 +26,8 @@ pub use ids::{
     build_child_instance_id, check_child_instance_id, check_name, check_payload, check_root_instance_id,
     check_version, is_auto_generated_sub_orch_id,
 };
+pub use kv_entry::KvEntry;
 pub use orchestration_status::OrchestrationStatus;
+pub use retry::{BackoffStrategy, RetryPolicy};
 pub use version::{DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version};
 pub use work_item::WorkItem;

@@ -1,5 +1,6 @@
 //! Histories and messages that nobody wrote: the engine gives an outcome, whatever it is fed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 fn kind() -> impl Strategy<Value = EventKind> {
-    (0..27usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
+    (0..30usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
         let started = history(vec![]).remove(0).kind;
         let fixed = [
             started,
@@ -59,8 +60,11 @@ fn kind() -> impl Strategy<Value = EventKind> {
             EventKind::SubOrchestrationFailed { details: app_error(&text) },
             EventKind::SubOrchestrationCancelRequested { reason: text.clone() },
             EventKind::CustomStatusUpdated { status: Some(text.clone()) },
-            EventKind::KeyValueSet { key: name, value: text, last_updated_at_ms: number },
+            EventKind::KeyValueCleared { key: text.clone() },
+            EventKind::KeyValueSet { key: name, value: text.clone(), last_updated_at_ms: number },
             EventKind::KeyValuesCleared,
+            EventKind::KeyValuesCarried { values: BTreeMap::new() },
+            EventKind::RetryPolicyRecorded { policy: text.clone() },
         ];
         fixed[variant].clone()
     })

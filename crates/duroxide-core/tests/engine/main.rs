@@ -14,5 +14,6 @@ mod mismatches;
 mod next_execution;
 mod programs;
 mod queues;
+mod retries;
 mod scale;
 mod timers;

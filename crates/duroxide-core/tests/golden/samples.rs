@@ -1,7 +1,9 @@
 //! One sample of every variant that is stored, and a smallest form of those with optional fields.
 
+use std::collections::BTreeMap;
+
 use duroxide_core::{
-    AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, PoisonMessageType, WorkItem,
+    AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, KvEntry, PoisonMessageType, WorkItem,
 };
 
 /// What the golden file of a variant holds.
@@ -118,6 +120,10 @@ samples_of! {
     KeyValueSet: EventKind::KeyValueSet { key: s("total"), value: s("99"), last_updated_at_ms: 1_700_000_000_123 };
     KeyValueCleared: EventKind::KeyValueCleared { key: s("total") };
     KeyValuesCleared: EventKind::KeyValuesCleared;
+    KeyValuesCarried: EventKind::KeyValuesCarried {
+        values: BTreeMap::from([(s("total"), KvEntry { value: s("99"), last_updated_at_ms: 1_700_000_000_123 })]),
+    };
+    RetryPolicyRecorded: EventKind::RetryPolicyRecorded { policy: s(r#"{"max_attempts":2,"backoff":"None"}"#) };
 }}
 
 samples_of! {

@@ -133,6 +133,8 @@ fn check_completions(name: &str, events: &[&Event], findings: &mut Findings) {
             | EventKind::CustomStatusUpdated { .. }
             | EventKind::KeyValueSet { .. }
             | EventKind::KeyValueCleared { .. }
+            | EventKind::KeyValuesCarried { .. }
+            | EventKind::RetryPolicyRecorded { .. }
             | EventKind::KeyValuesCleared => continue,
         };
         let source = event.source_event_id.unwrap_or_default();

@@ -181,5 +181,7 @@ pub(crate) fn event_name(event: &Event) -> &'static str {
         K::KeyValueSet { .. } => "KvSet",
         K::KeyValueCleared { .. } => "KvCleared",
         K::KeyValuesCleared => "KvAllCleared",
+        K::KeyValuesCarried { .. } => "KvCarried",
+        K::RetryPolicyRecorded { .. } => "RetryPolicy",
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::{DispatcherCapabilityFilter, Event, ParentLink, WorkItem};
+use duroxide_core::{DispatcherCapabilityFilter, Event, KvEntry, ParentLink, WorkItem};
 
 use super::TagFilter;
 
@@ -28,15 +28,6 @@ pub struct OrchestrationItem {
     pub history_error: Option<String>,
     /// The KV store at the start of the turn.
     pub kv_snapshot: HashMap<String, KvEntry>,
-}
-
-/// One value of a KV store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KvEntry {
-    /// The value.
-    pub value: String,
-    /// The recorded time of the turn that set it.
-    pub last_updated_at_ms: u64,
 }
 
 /// Whose sessions a worker fetches activities for.

@@ -11,12 +11,11 @@ pub mod sqlite;
 mod tag;
 
 pub use admin::ProviderAdmin;
-pub use duroxide_core::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
+pub use duroxide_core::{ExecutionMetadata, KvEntry, ScheduledActivityIdentifier, WorkItem};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use fetch::{
-    FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, KvEntry, NothingHeld,
-    OrchestrationItem, OrchestrationRef, SessionFetchConfig, Suspects, TurnFacts, TurnRequest, WaitUntil,
-    WorkRequest,
+    FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, NothingHeld, OrchestrationItem,
+    OrchestrationRef, SessionFetchConfig, Suspects, TurnFacts, TurnRequest, WaitUntil, WorkRequest,
 };
 pub use management::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, PruneOptions,
