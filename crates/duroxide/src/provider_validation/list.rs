@@ -175,6 +175,11 @@ macro_rules! __for_each_provider_validation {
                 an_idle_session_is_not_renewed,
                 orphaned_sessions_are_removed,
                 a_session_item_needs_a_matching_tag,
+                a_claim_lasts_as_long_as_the_locks_of_its_items,
+                a_session_that_is_given_up_is_free,
+                a_fetch_keeps_a_session_from_idling,
+                an_owner_at_its_limit_claims_nothing_but_keeps_what_it_has,
+                a_busy_session_is_passed_over,
             }
             suspects {
                 one_fetch_takes_several_instances,

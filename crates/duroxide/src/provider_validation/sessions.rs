@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use super::ProviderFactory;
 use super::fixture::{Store, Work, activity, routed_activity};
-use crate::providers::{SessionFetchConfig, TagFilter, WorkItem};
+use crate::providers::{
+    FetchedWork, SessionFetchConfig, SessionLimits, SessionOverlap, Suspects, TagFilter, WorkItem,
+    WorkRequest,
+};
 
 fn of_session(id: u64, session: &str) -> WorkItem {
     routed_activity("a", id, Some(session), None)
@@ -166,4 +169,128 @@ pub async fn a_session_item_needs_a_matching_tag(factory: &dyn ProviderFactory) 
     queue(&store, [routed_activity("a", 2, Some("s"), Some("gpu")), of_session(3, "s")]).await;
     assert_eq!(work_as(&store, "me").await.item, of_session(3, "s"));
     assert!(fetch_as(&store, "me").await.is_none());
+}
+
+/// A claim does not end while an item of its session is locked, however short the claim was meant to be: two
+/// owners never have items of one session at the same time.
+pub async fn a_claim_lasts_as_long_as_the_locks_of_its_items(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "s"), of_session(3, "s")]).await;
+    let short = SessionFetchConfig { owner_id: "me".to_string(), lock_timeout: store.lock / 4 };
+    let fetch =
+        store.provider.fetch_work_item(store.lock, Duration::ZERO, Some(&short), &TagFilter::DefaultOnly);
+    let (item, token, _) = fetch.await.expect("a fetch does not fail").expect("ready");
+    assert_eq!(item, of_session(2, "s"));
+    factory.advance(store.lock / 2).await;
+    assert!(fetch_as(&store, "you").await.is_none(), "the claim's own time has passed, the item's has not");
+    store.provider.renew_work_item_lock(&token, store.lock).await.expect("held");
+    factory.advance(store.lock / 2).await;
+    assert!(fetch_as(&store, "you").await.is_none(), "the renewed lock holds the claim too");
+    let given_up = store.provider.renew_session_lock(&["me"], Duration::ZERO, store.lock * 100).await;
+    assert_eq!(given_up.expect("renewed"), 1);
+    assert!(fetch_as(&store, "you").await.is_none(), "it cannot be given up while an item is in progress");
+    factory.advance(store.lock / 2).await;
+    assert_eq!(work_as(&store, "you").await.item, of_session(3, "s"));
+    let late = store.provider.ack_work_item(&token, None).await;
+    assert!(late.is_err(), "who lost the session does not commit");
+}
+
+/// A claim that is renewed for no time at all is given up.
+pub async fn a_session_that_is_given_up_is_free(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "s")]).await;
+    let work = work_as(&store, "me").await;
+    store.complete(&work).await;
+    queue(&store, [of_session(3, "s")]).await;
+    assert!(fetch_as(&store, "you").await.is_none());
+    let given_up = store.provider.renew_session_lock(&["me"], Duration::ZERO, store.lock * 100).await;
+    assert_eq!(given_up.expect("renewed"), 1);
+    assert_eq!(work_as(&store, "you").await.item, of_session(3, "s"));
+    assert!(fetch_as(&store, "me").await.is_none());
+}
+
+/// A fetch of an item is a use of its session.
+pub async fn a_fetch_keeps_a_session_from_idling(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    queue(&store, [of_session(2, "s")]).await;
+    let work = work_as(&store, "me").await;
+    store.complete(&work).await;
+    queue(&store, [of_session(3, "s")]).await;
+    factory.advance(store.lock).await;
+    let work = work_as(&store, "me").await;
+    let (idle, long) = (store.lock / 2, store.lock * 100);
+    assert_eq!(store.provider.renew_session_lock(&["me"], long, idle).await.expect("renewed"), 1);
+    store.complete(&work).await;
+}
+
+async fn fetch_within(store: &Store<'_>, owner: &str, limits: SessionLimits) -> Vec<FetchedWork> {
+    let request = WorkRequest {
+        lock_timeout: store.lock,
+        poll_timeout: Duration::ZERO,
+        session: Some(SessionFetchConfig {
+            owner_id: owner.to_string(),
+            lock_timeout: store.lock * CLAIM_LOCKS,
+        }),
+        session_limits: limits,
+        tags: TagFilter::DefaultOnly,
+        max_items: 10,
+        suspects: Suspects::AdmitOne,
+    };
+    store.provider.fetch_work(request).await.expect("a fetch does not fail")
+}
+
+fn items(work: &[FetchedWork]) -> Vec<WorkItem> {
+    work.iter().map(|work| work.item.clone()).collect()
+}
+
+/// An owner with as many sessions as it may have claims no other, and is given all of those it has.
+pub async fn an_owner_at_its_limit_claims_nothing_but_keeps_what_it_has(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.limits_sessions() {
+        return;
+    }
+    let limits = SessionLimits { max_owned: 2, overlap: SessionOverlap::Parallel };
+    queue(&store, [of_session(2, "a"), of_session(3, "b"), of_session(4, "c"), activity("a", 5)]).await;
+    let expected = [of_session(2, "a"), of_session(3, "b"), activity("a", 5)];
+    let taken = fetch_within(&store, "me", limits).await;
+    assert_eq!(items(&taken), expected);
+    queue(&store, [of_session(6, "a"), of_session(7, "b")]).await;
+    let more = fetch_within(&store, "me", limits).await;
+    assert_eq!(items(&more), [of_session(6, "a"), of_session(7, "b")], "what it owns is never blocked");
+    let none = SessionLimits { max_owned: 0, overlap: SessionOverlap::Parallel };
+    assert_eq!(items(&fetch_within(&store, "you", none).await), []);
+    assert_eq!(items(&fetch_within(&store, "you", limits).await), [of_session(4, "c")]);
+    queue(&store, [of_session(8, "d")]).await;
+    assert_eq!(items(&fetch_within(&store, "me", limits).await), []);
+    for work in taken.iter().chain(&more) {
+        store.provider.ack_work_item(&work.lock_token, None).await.expect("held");
+    }
+    factory.advance(store.lock * CLAIM_LOCKS).await;
+    assert!(items(&fetch_within(&store, "me", limits).await).contains(&of_session(8, "d")), "claims ended");
+}
+
+/// Where activities of a session run one at a time, the next is handed out when the one in progress has ended.
+pub async fn a_busy_session_is_passed_over(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.limits_sessions() {
+        return;
+    }
+    let limits = SessionLimits { max_owned: 10, overlap: SessionOverlap::OneAtATime };
+    queue(&store, [of_session(2, "s"), of_session(3, "s"), of_session(4, "t")]).await;
+    let taken = fetch_within(&store, "me", limits).await;
+    assert_eq!(items(&taken), [of_session(2, "s"), of_session(4, "t")]);
+    assert_eq!(items(&fetch_within(&store, "me", limits).await), []);
+    let first = taken.first().expect("two were taken");
+    store.provider.ack_work_item(&first.lock_token, None).await.expect("held");
+    let next = fetch_within(&store, "me", limits).await;
+    assert_eq!(items(&next), [of_session(3, "s")]);
+    let next = next.first().expect("one was taken");
+    store.provider.abandon_work_item(&next.lock_token, None, true).await.expect("held");
+    assert_eq!(items(&fetch_within(&store, "me", limits).await), [of_session(3, "s")]);
+    store.expire_locks().await;
+    assert_eq!(
+        fetch_within(&store, "me", limits).await.len(),
+        1,
+        "an expired lock does not block the session"
+    );
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::ProviderFactory;
 use super::fixture::{Commit, Store, activity, event, start};
 use crate::providers::{
-    FetchedTurn, FetchedWork, NothingHeld, Suspects, TagFilter, TurnRequest, WorkRequest,
+    FetchedTurn, FetchedWork, NothingHeld, SessionLimits, Suspects, TagFilter, TurnRequest, WorkRequest,
 };
 
 fn turns(store: &Store<'_>, max_items: usize, suspects: Suspects) -> TurnRequest {
@@ -32,6 +32,7 @@ async fn fetch_work(store: &Store<'_>, max_items: usize, suspects: Suspects) -> 
         lock_timeout: store.lock,
         poll_timeout: Duration::ZERO,
         session: None,
+        session_limits: SessionLimits::NONE,
         tags: TagFilter::DefaultOnly,
         max_items,
         suspects,

@@ -203,7 +203,7 @@ pub async fn the_end_of_a_claim_ends_the_wait(factory: &dyn ProviderFactory) {
     let mine = SessionFetchConfig { owner_id: "me".to_string(), lock_timeout: SHORT };
     store
         .provider
-        .fetch_work_item(store.lock, Duration::ZERO, Some(&mine), &TagFilter::Any)
+        .fetch_work_item(SHORT, Duration::ZERO, Some(&mine), &TagFilter::Any)
         .await
         .expect("no failure")
         .expect("the session is free");

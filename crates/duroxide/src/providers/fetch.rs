@@ -39,6 +39,30 @@ pub struct SessionFetchConfig {
     pub lock_timeout: Duration,
 }
 
+/// How far a fetch may go with sessions. A store without the extension knows no limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// A free session is claimed only while the owner has fewer live claims than this. Sessions that it owns
+    /// are served in any case.
+    pub max_owned: usize,
+    /// Whether several activities of one session may be in progress.
+    pub overlap: SessionOverlap,
+}
+
+impl SessionLimits {
+    /// What the plain method asks for.
+    pub const NONE: Self = Self { max_owned: usize::MAX, overlap: SessionOverlap::Parallel };
+}
+
+/// Whether several activities of one session may be in progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionOverlap {
+    /// A session with an activity in progress is passed over.
+    OneAtATime,
+    /// They may.
+    Parallel,
+}
+
 /// Whether a fetch may return a suspect: an item whose previous attempt ended by lock expiry.
 ///
 /// A process runs one suspect of each queue at a time, so that what kills the process is charged alone.
@@ -143,6 +167,8 @@ pub struct WorkRequest {
     pub poll_timeout: Duration,
     /// Whose sessions to serve; `None` means activities without a session only.
     pub session: Option<SessionFetchConfig>,
+    /// How far it may go with sessions.
+    pub session_limits: SessionLimits,
     /// Which tags to accept.
     pub tags: TagFilter,
     /// At most this many items, at least 1.

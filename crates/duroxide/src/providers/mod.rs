@@ -15,7 +15,8 @@ pub use duroxide_core::{ExecutionMetadata, KvEntry, ScheduledActivityIdentifier,
 pub use error::{ProviderError, ProviderErrorKind};
 pub use fetch::{
     FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, NothingHeld, OrchestrationItem,
-    OrchestrationRef, SessionFetchConfig, Suspects, TurnFacts, TurnRequest, WaitUntil, WorkRequest,
+    OrchestrationRef, SessionFetchConfig, SessionLimits, SessionOverlap, Suspects, TurnFacts, TurnRequest,
+    WaitUntil, WorkRequest,
 };
 pub use management::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, PruneOptions,

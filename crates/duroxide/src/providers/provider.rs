@@ -21,7 +21,7 @@ use duroxide_core::{
 
 use super::{
     FetchedTurn, FetchedWork, OrchestrationItem, ProviderAdmin, ProviderError, ProviderErrorKind,
-    SessionFetchConfig, Suspects, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+    SessionFetchConfig, SessionLimits, Suspects, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
 };
 
 /// A store. See the module's documentation for the words used here, and `docs/provider-guide.md` for the rules.
@@ -100,7 +100,8 @@ pub trait Provider: Any + Send + Sync {
     /// Locks the oldest ready work item that `tag_filter` accepts and raises its attempt count.
     ///
     /// With a session config, items of sessions that are free (then claimed) or owned by it are included;
-    /// without one, only items without a session. An undecodable row is set aside and its activity failed.
+    /// without one, only items without a session. A claim lasts at least as long as the lock of any item of its
+    /// session, so that two owners never have items of one session locked at the same time. An undecodable row is set aside and its activity failed.
     /// Waits like [`Provider::fetch_orchestration_item`].
     async fn fetch_work_item(
         &self,
@@ -126,11 +127,14 @@ pub trait Provider: Any + Send + Sync {
         ignore_attempt: bool,
     ) -> Result<(), ProviderError>;
 
-    /// Lets the lock hold for `extend_for` from now on. Lock lost also means that the activity was cancelled.
+    /// Lets the lock hold for `extend_for` from now on, and with it the claim on the item's session. Lock lost
+    /// also means that the activity was cancelled.
     async fn renew_work_item_lock(&self, lock_token: &str, extend_for: Duration)
     -> Result<(), ProviderError>;
 
-    /// Extends the claims of sessions that these owners hold and that were used within `idle_timeout`.
+    /// Lets the claims of these owners hold for `extend_for` from now on, if they are live and the session was
+    /// used within `idle_timeout`; how many. Fetches, renewals and acks of a session's items are uses. With zero
+    /// this gives sessions up, but none before the locks of its items end.
     async fn renew_session_lock(
         &self,
         owners: &[&str],
@@ -236,6 +240,11 @@ pub trait Provider: Any + Send + Sync {
 
     /// Whether the store looks at [`TurnRequest::suspects`] and [`WorkRequest::suspects`].
     fn separates_suspects(&self) -> bool {
+        false
+    }
+
+    /// Whether the store looks at [`WorkRequest::session_limits`].
+    fn limits_sessions(&self) -> bool {
         false
     }
 
@@ -366,6 +375,7 @@ pub(crate) fn one_work(
         lock_timeout,
         poll_timeout,
         session: session.cloned(),
+        session_limits: SessionLimits::NONE,
         tags: tags.clone(),
         max_items: 1,
         suspects: Suspects::AdmitOne,

@@ -14,6 +14,7 @@ use super::keeper::KeptLock;
 use super::node::Node;
 use super::process::Queue;
 use super::registry::ActivityHandler;
+use super::sessions::SessionTurn;
 use crate::providers::{FetchedWork, OrchestrationRef, ProviderErrorKind};
 
 /// How often an ack that the store refuses for good is tried before the activity is given back.
@@ -84,8 +85,22 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
         abandon(&node, &lock_token, Some(delay), false).await;
         return;
     };
+    let Some(turn) = session_turn(&node, &work, &lock).await else {
+        return abandon(&node, &lock_token, None, true).await;
+    };
     run(&node, &lock_token, &lock, work, handler, attempts, orchestration).await;
-    drop(slot);
+    drop((turn, slot));
+}
+
+/// The turn of the activity's session, if it needs one; `None` when the activity is not to begin any more.
+async fn session_turn(node: &Node, work: &Work, lock: &KeptLock) -> Option<Option<SessionTurn>> {
+    let Some(session_id) = &work.session_id else { return Some(None) };
+    tokio::select! {
+        biased;
+        () = lock.lost().cancelled() => None,
+        () = node.releasing.cancelled() => None,
+        turn = node.sessions.enter(session_id) => Some(turn),
+    }
 }
 
 async fn run(
@@ -114,7 +129,12 @@ async fn run(
             Err(message) => failure(node, &work, message),
         },
         Ended::Panicked(text) => failure(node, &work, format!("activity panicked: {text}")),
-        Ended::LockLost => return,
+        Ended::LockLost => {
+            if lock.was_out_of_reach() {
+                node.excuses.excuse(&key);
+            }
+            return;
+        }
         Ended::Released => return abandon(node, token, None, true).await,
     };
     match ack(node, token, lock, Some(completion)).await {

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::columns_of;
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -140,7 +141,8 @@ async fn fetch(
             let request = WorkRequest {
                 lock_timeout: node.options.worker_lock_timeout,
                 poll_timeout,
-                session: None,
+                session: node.sessions.config(&node.options),
+                session_limits: node.sessions.limits(),
                 tags: node.options.worker_tag_filter.clone(),
                 max_items,
                 suspects,
@@ -165,6 +167,9 @@ fn start_turns(node: &Arc<Node>, turns: Vec<FetchedTurn>, permits: Vec<OwnedSema
 
 fn start_activities(node: &Arc<Node>, work: Vec<FetchedWork>, permits: Vec<OwnedSemaphorePermit>) {
     for (fetched, permit) in work.into_iter().zip(permits) {
+        if columns_of(&fetched.item).session_id.is_some() {
+            node.sessions.used();
+        }
         match admit(node, Queue::Activities, fetched.suspect, permit) {
             Some(slot) => node.spawn(activity::process(node.clone(), fetched, slot)),
             None => node.spawn(give_back(node.clone(), Queue::Activities, fetched.lock_token)),

@@ -1,6 +1,7 @@
 //! Keeps the locks of work in progress alive, and tells activities that theirs is gone.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub(super) struct LockKeeper {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LockTimes {
     pub(super) timeout: Duration,
-    renew_after: Duration,
+    pub(super) renew_after: Duration,
 }
 
 impl LockTimes {
@@ -49,7 +50,10 @@ struct Held {
     queue: Queue,
     token: String,
     renew_at: Instant,
+    /// When the lock ends unless it is renewed, by this process's time.
+    ends_at: Instant,
     lost: CancellationToken,
+    out_of_reach: Arc<AtomicBool>,
 }
 
 /// A lock under the keeper's care; dropped when the work is done.
@@ -57,12 +61,18 @@ pub(super) struct KeptLock {
     keeper: Arc<LockKeeper>,
     id: u64,
     lost: CancellationToken,
+    out_of_reach: Arc<AtomicBool>,
 }
 
 impl KeptLock {
-    /// Cancelled once the store says that the lock is gone.
+    /// Cancelled once the store says that the lock is gone, or could not be reached until its time had passed.
     pub(super) fn lost(&self) -> &CancellationToken {
         &self.lost
+    }
+
+    /// Whether the lock was lost because the store could not be reached.
+    pub(super) fn was_out_of_reach(&self) -> bool {
+        self.out_of_reach.load(Ordering::SeqCst)
     }
 }
 
@@ -91,17 +101,26 @@ impl LockKeeper {
     /// Takes care of a lock that was fetched just now.
     pub(super) fn keep(self: &Arc<Self>, queue: Queue, token: &str) -> KeptLock {
         let lost = CancellationToken::new();
-        let renew_at = Instant::now() + self.times(queue).renew_after;
+        let out_of_reach = Arc::new(AtomicBool::new(false));
+        let (now, times) = (Instant::now(), self.times(queue));
+        let held = Held {
+            queue,
+            token: token.to_string(),
+            renew_at: now + times.renew_after,
+            ends_at: now + times.timeout,
+            lost: lost.clone(),
+            out_of_reach: out_of_reach.clone(),
+        };
         let mut locks = self.lock();
         locks.next_id += 1;
         let id = locks.next_id;
         let was_empty = locks.held.is_empty();
-        locks.held.insert(id, Held { queue, token: token.to_string(), renew_at, lost: lost.clone() });
+        locks.held.insert(id, held);
         drop(locks);
         if was_empty {
             self.wake.notify_one();
         }
-        KeptLock { keeper: self.clone(), id, lost }
+        KeptLock { keeper: self.clone(), id, lost, out_of_reach }
     }
 
     /// Runs until dropped. Does nothing at all while no lock is held.
@@ -131,7 +150,8 @@ impl LockKeeper {
         join_all(due.into_iter().map(|(id, queue, token)| self.renew(id, queue, token))).await;
     }
 
-    /// Only the store's word that the lock is gone counts; any other failure is tried again at the next tick.
+    /// The store's word that the lock is gone counts. Any other failure is tried again at the next tick, until the
+    /// lock has ended by this process's time: then somebody else may have the work, and it must not go on here.
     async fn renew(&self, id: u64, queue: Queue, token: String) {
         let times = self.times(queue);
         let begun = Instant::now();
@@ -143,11 +163,13 @@ impl LockKeeper {
             Ok(()) => {
                 if let Some(held) = self.lock().held.get_mut(&id) {
                     held.renew_at = begun + times.renew_after;
+                    held.ends_at = begun + times.timeout;
                 }
             }
             Err(error) if error.kind() == ProviderErrorKind::LockLost => self.mark_lost(id),
             Err(error) => {
                 tracing::warn!(target: "duroxide::runtime", %error, "renewing a lock failed; trying again");
+                self.mark_ended(id);
             }
         }
     }
@@ -175,6 +197,18 @@ impl LockKeeper {
             Err(error) => {
                 tracing::debug!(target: "duroxide::runtime", %error, "checking for cancelled activities failed");
             }
+        }
+    }
+
+    /// Marks an activity's lock that could not be renewed in time. A turn runs no side effects: its commit decides.
+    fn mark_ended(&self, id: u64) {
+        let ended = self.lock().held.get(&id).is_some_and(|held| {
+            let ended = held.queue == Queue::Activities && held.ends_at <= Instant::now();
+            held.out_of_reach.store(ended, Ordering::SeqCst);
+            ended
+        });
+        if ended {
+            self.mark_lost(id);
         }
     }
 

@@ -15,7 +15,8 @@ use super::node::Node;
 use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
 use super::process::Queue;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
-use super::{OrchestrationDescriptor, RuntimeOptions, dispatch};
+use super::sessions::Sessions;
+use super::{OrchestrationDescriptor, RuntimeOptions, dispatch, sessions};
 use crate::client::Client;
 use crate::providers::Provider;
 use crate::providers::memory::MemoryProvider;
@@ -82,6 +83,7 @@ impl Runtime {
             activities: activities.into(),
             orchestrations,
             filter: DispatcherCapabilityFilter { supported_duroxide_versions: vec![range] },
+            sessions: Arc::new(Sessions::new(&node_id, &options)),
             node_id,
             counters: Arc::new(Counters::default()),
             live: Arc::new(LiveExecutions::new(options.max_live_executions)),
@@ -102,16 +104,10 @@ impl Runtime {
                 node.spawn(dispatch::run(node.clone(), queue));
             }
         }
-        // The keeper outlives `stopping`: work in progress needs its locks until it is done.
-        let keeper = node.keeper.clone();
-        let done = node.releasing.clone();
-        node.spawn(async move {
-            tokio::select! {
-                biased;
-                () = done.cancelled() => {}
-                () = keeper.run() => {}
-            }
-        });
+        // These outlive `stopping`: work in progress needs its locks and claims until it is done.
+        node.spawn_until_releasing(node.keeper.clone().run());
+        node.spawn_until_releasing(sessions::keep_claims(node.clone()));
+        node.spawn_until_releasing(sessions::remove_orphans(node.clone()));
         Arc::new(Self { node })
     }
 
@@ -133,6 +129,12 @@ impl Runtime {
                 target: "duroxide::runtime",
                 node = %node.node_id,
                 "some work could not be given back; its locks will expire"
+            );
+        } else if tokio::time::timeout(RELEASE_TIME, sessions::give_up(node)).await.is_err() {
+            tracing::warn!(
+                target: "duroxide::runtime",
+                node = %node.node_id,
+                "the sessions could not be given up; their claims will expire"
             );
         }
         node.killed.cancel();

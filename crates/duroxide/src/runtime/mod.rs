@@ -1,7 +1,8 @@
 //! The runtime: fetches work, runs it, and commits what came of it.
 //!
 //! Reading order: `lifecycle` starts the loops of `dispatch`, which hand each fetched instance to `turn` (decided
-//! in `verdict`) and each activity to `activity`. `keeper` renews locks, `live` holds executions between turns.
+//! in `verdict`) and each activity to `activity`. `keeper` renews locks,
+//! `sessions` claims, and `live` holds executions between turns.
 
 mod activity;
 mod activity_context;
@@ -17,6 +18,7 @@ mod options;
 #[doc(hidden)]
 pub mod process;
 pub mod registry;
+mod sessions;
 mod turn;
 mod verdict;
 #[cfg(feature = "test-hooks")]

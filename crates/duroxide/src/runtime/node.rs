@@ -14,6 +14,7 @@ use super::keeper::LockKeeper;
 use super::live::LiveExecutions;
 use super::observability::Counters;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
+use super::sessions::Sessions;
 use crate::clock::SystemClock;
 use crate::providers::Provider;
 
@@ -29,6 +30,7 @@ pub(super) struct Node {
     pub(super) live: Arc<LiveExecutions>,
     pub(super) excuses: Excuses,
     pub(super) keeper: Arc<LockKeeper>,
+    pub(super) sessions: Arc<Sessions>,
     /// Only for stores that do not tell their time.
     pub(super) clock: SystemClock,
     pub(super) turn_slots: Arc<Semaphore>,
@@ -50,6 +52,18 @@ impl Node {
             tokio::select! {
                 biased;
                 () = killed.cancelled() => {}
+                () = task => {}
+            }
+        });
+    }
+
+    /// Runs a task until work is given back.
+    pub(super) fn spawn_until_releasing(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let releasing = self.releasing.clone();
+        self.spawn(async move {
+            tokio::select! {
+                biased;
+                () = releasing.cancelled() => {}
                 () = task => {}
             }
         });

@@ -45,9 +45,12 @@ pub struct RuntimeOptions {
     pub session_idle_timeout: Duration,
     /// How often orphaned sessions are removed. 300 s.
     pub session_cleanup_interval: Duration,
-    /// Sessions that this runtime owns at most. 10.
+    /// Sessions that this runtime owns at most; beyond it no free session is claimed, and those it owns are
+    /// served all the same. 0 means that it takes no activities of sessions. 10.
     pub max_sessions_per_runtime: usize,
-    /// A name that stays the same when the process restarts.
+    /// A name that stays the same when the process restarts, and that no other process has: it owns the sessions,
+    /// so a process that comes back under it has them at once. With it the activities of one session run in
+    /// parallel; without it they run one at a time, and the sessions move on when the process ends.
     pub worker_node_id: Option<String>,
     /// Which activities this runtime accepts, by tag.
     pub worker_tag_filter: TagFilter,
@@ -98,6 +101,8 @@ impl RuntimeOptions {
         assert!(self.max_attempts > 0, "max_attempts must be at least 1");
         assert!(!self.orchestrator_lock_timeout.is_zero(), "orchestrator_lock_timeout must be above zero");
         assert!(!self.worker_lock_timeout.is_zero(), "worker_lock_timeout must be above zero");
+        assert!(!self.session_lock_timeout.is_zero(), "session_lock_timeout must be above zero");
+        assert!(!self.session_cleanup_interval.is_zero(), "session_cleanup_interval must be above zero");
         assert!(
             self.session_idle_timeout
                 > self.worker_lock_timeout.saturating_sub(self.worker_lock_renewal_buffer),

@@ -7,4 +7,5 @@ mod any_store;
 mod capacity;
 mod deployment;
 mod outages;
+mod sessions;
 mod stuck_work;

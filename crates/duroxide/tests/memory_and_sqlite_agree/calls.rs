@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use duroxide::providers::{
-    FetchedWork, Provider, ProviderAdmin, PruneOptions, SessionFetchConfig, Suspects, WorkItem, WorkRequest,
+    FetchedWork, Provider, ProviderAdmin, PruneOptions, SessionFetchConfig, SessionLimits, SessionOverlap,
+    Suspects, WorkItem, WorkRequest,
 };
 use duroxide_core::{ItemKind, columns_of};
 
@@ -21,7 +22,7 @@ impl Pair {
                 let sqlite = self.sqlite.enqueue_for_worker(item).await;
                 self.agree("queue work", &memory, &sqlite).map(drop)
             }
-            WorkCall::Fetch { lock, session, tags, max_items, suspects } => {
+            WorkCall::Fetch { lock, session, limits, tags, max_items, suspects } => {
                 let request = WorkRequest {
                     lock_timeout: ms(*lock),
                     poll_timeout: Duration::ZERO,
@@ -29,6 +30,10 @@ impl Pair {
                         owner_id: format!("owner {owner}"),
                         lock_timeout: ms(lock),
                     }),
+                    session_limits: SessionLimits {
+                        max_owned: if limits.0 < 3 { limits.0.into() } else { usize::MAX },
+                        overlap: if limits.1 { SessionOverlap::OneAtATime } else { SessionOverlap::Parallel },
+                    },
                     tags: tag_filter(*tags),
                     max_items: *max_items,
                     suspects: if *suspects { Suspects::AdmitOne } else { Suspects::Refuse },

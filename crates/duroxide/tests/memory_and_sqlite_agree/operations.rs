@@ -28,13 +28,36 @@ pub(crate) enum TurnCall {
 /// A call about work items and their sessions.
 #[derive(Debug, Clone)]
 pub(crate) enum WorkCall {
-    Queue { work: Work },
-    Fetch { lock: u16, session: Option<(u8, u16)>, tags: u8, max_items: usize, suspects: bool },
-    Ack { token: Which, completion: Completion },
-    Abandon { token: Which, delay: Option<u16>, ignore_attempt: bool },
-    Renew { token: Which, extend: u16 },
+    Queue {
+        work: Work,
+    },
+    Fetch {
+        lock: u16,
+        session: Option<(u8, u16)>,
+        limits: (u8, bool),
+        tags: u8,
+        max_items: usize,
+        suspects: bool,
+    },
+    Ack {
+        token: Which,
+        completion: Completion,
+    },
+    Abandon {
+        token: Which,
+        delay: Option<u16>,
+        ignore_attempt: bool,
+    },
+    Renew {
+        token: Which,
+        extend: u16,
+    },
     Lost,
-    RenewSessions { owners: Vec<u8>, extend: u16, idle: u16 },
+    RenewSessions {
+        owners: Vec<u8>,
+        extend: u16,
+        idle: u16,
+    },
     CleanupSessions,
 }
 
@@ -297,7 +320,8 @@ fn turn_call() -> impl Strategy<Value = TurnCall> {
 
 fn work_call() -> impl Strategy<Value = WorkCall> {
     let session = proptest::option::weighted(0.8, (0_u8..2, 1_u16..80));
-    let fetch = (1_u16..150, session, 0_u8..6, 1_usize..4, proptest::bool::weighted(0.7));
+    let limits = (0_u8..5, any::<bool>());
+    let fetch = (1_u16..150, session, limits, 0_u8..6, 1_usize..4, proptest::bool::weighted(0.7));
     let completion = prop_oneof![
         1 => Just(Completion::None),
         6 => Just(Completion::Right),
@@ -306,8 +330,8 @@ fn work_call() -> impl Strategy<Value = WorkCall> {
     ];
     prop_oneof![
         5 => work().prop_map(|work| WorkCall::Queue { work }),
-        8 => fetch.prop_map(|(lock, session, tags, max_items, suspects)| WorkCall::Fetch {
-            lock, session, tags, max_items, suspects
+        8 => fetch.prop_map(|(lock, session, limits, tags, max_items, suspects)| WorkCall::Fetch {
+            lock, session, limits, tags, max_items, suspects
         }),
         4 => (which(), completion).prop_map(|(token, completion)| WorkCall::Ack { token, completion }),
         3 => (which(), delay(), any::<bool>())

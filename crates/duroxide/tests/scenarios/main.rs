@@ -1,3 +1,4 @@
 //! Whole programs, as people write them.
 
 mod rolling_deployment;
+mod sessions;

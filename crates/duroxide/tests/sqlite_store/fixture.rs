@@ -7,7 +7,7 @@ use duroxide::clock::ManualClock;
 use duroxide::providers::sqlite::{SqliteOptions, SqliteProvider};
 use duroxide::providers::{
     ExecutionMetadata, FetchedTurn, NothingHeld, OrchestrationItem, Provider, ProviderError,
-    ProviderErrorKind, Suspects, TagFilter, TurnRequest, WorkItem, WorkRequest,
+    ProviderErrorKind, SessionLimits, Suspects, TagFilter, TurnRequest, WorkItem, WorkRequest,
 };
 use duroxide::{Event, EventKind};
 
@@ -147,6 +147,7 @@ pub(crate) fn work_request(max_items: usize, poll_timeout: Duration) -> WorkRequ
         lock_timeout: LONG,
         poll_timeout,
         session: None,
+        session_limits: SessionLimits::NONE,
         tags: TagFilter::DefaultOnly,
         max_items,
         suspects: Suspects::AdmitOne,

@@ -116,11 +116,16 @@ async fn a_session_belongs_to_one_owner_at_a_time() {
         store.enqueue_for_worker(placed(id, session, None)).await.unwrap();
         clock.advance(Duration::from_millis(1));
     }
-    assert_eq!(ids(&store.fetch_work(by("one", 1)).await.unwrap()), [1]);
+    let first = store.fetch_work(by("one", 1)).await.unwrap();
+    assert_eq!(ids(&first), [1]);
     // The rest of the session is passed over by others, and its order is kept for its owner.
     assert_eq!(ids(&store.fetch_work(by("two", 9)).await.unwrap()), [3, 4]);
     assert!(store.fetch_work(work_request(9, NOW)).await.unwrap().is_empty());
-    assert_eq!(ids(&store.fetch_work(by("one", 9)).await.unwrap()), [2]);
+    let second = store.fetch_work(by("one", 9)).await.unwrap();
+    assert_eq!(ids(&second), [2]);
+    for work in first.iter().chain(&second) {
+        store.ack_work_item(&work.lock_token, None).await.unwrap();
+    }
     assert_eq!(store.cleanup_orphaned_sessions(NOW).await.unwrap(), 0);
     store.enqueue_for_worker(placed(5, Some("s"), None)).await.unwrap();
     let renewed = store.renew_session_lock(&["one"], Duration::from_secs(40), LONG).await.unwrap();
@@ -142,5 +147,7 @@ async fn an_expired_session_without_work_is_cleaned_up() {
     clock.advance(Duration::from_secs(30));
     assert_eq!(store.cleanup_orphaned_sessions(NOW).await.unwrap(), 0);
     store.ack_work_item(&work[0].lock_token, None).await.unwrap();
+    assert_eq!(store.cleanup_orphaned_sessions(NOW).await.unwrap(), 0, "the item's lock held the claim");
+    clock.advance(LONG);
     assert_eq!(store.cleanup_orphaned_sessions(NOW).await.unwrap(), 1);
 }

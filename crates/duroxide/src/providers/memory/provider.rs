@@ -197,6 +197,10 @@ impl Provider for MemoryProvider {
         true
     }
 
+    fn limits_sessions(&self) -> bool {
+        true
+    }
+
     async fn lost_work_items(
         &self,
         lock_tokens: &[String],

@@ -44,6 +44,8 @@ pub(super) struct State {
     /// Queued work items of each session.
     pub(super) queued_by_session: BTreeMap<String, usize>,
     pub(super) sessions: BTreeMap<String, SessionRow>,
+    /// Locked work items of each session, with the ends of their locks.
+    pub(super) locked_by_session: BTreeMap<String, BTreeMap<u64, Ms>>,
     /// Messages kept for instances that have not started, by arrival.
     pub(super) early: BTreeMap<String, BTreeMap<u64, EarlyRow>>,
     /// The same by age, as (kept_at, position).
@@ -67,6 +69,7 @@ impl State {
             ready_work: ReadyIndex::new(),
             queued_by_session: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            locked_by_session: BTreeMap::new(),
             early: BTreeMap::new(),
             early_by_age: BTreeMap::new(),
             set_aside: Vec::new(),
@@ -125,6 +128,13 @@ impl State {
         self.ready_work.insert(&row.route, entry.suspect, entry.ready_at, seq);
         self.wakes.work |= row.lock.is_none();
         row.indexed = Some(entry);
+        let Some(session) = &row.route.session_id else { return };
+        match &row.lock {
+            Some(lock) => {
+                self.locked_by_session.entry(session.clone()).or_default().insert(seq, lock.until);
+            }
+            None => unlock_in_session(&mut self.locked_by_session, session, seq),
+        }
     }
 
     /// Deletes a work item, locked or not.
@@ -141,6 +151,11 @@ impl State {
             if *queued == 0 {
                 self.queued_by_session.remove(session);
             }
+        }
+        if let Some(session) = &row.route.session_id {
+            unlock_in_session(&mut self.locked_by_session, session, seq);
+            // Another of the session may begin.
+            self.wakes.work = true;
         }
         Some(row)
     }
@@ -171,6 +186,15 @@ impl State {
                 lock.is_some_and(|lock| lock.token == token && now < lock.until)
             })
             .ok_or_else(|| ProviderError::lock_lost(operation))
+    }
+}
+
+fn unlock_in_session(locked: &mut BTreeMap<String, BTreeMap<u64, Ms>>, session: &str, seq: u64) {
+    if let Some(items) = locked.get_mut(session) {
+        items.remove(&seq);
+        if items.is_empty() {
+            locked.remove(session);
+        }
     }
 }
 

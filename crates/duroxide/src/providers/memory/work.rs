@@ -11,7 +11,7 @@ use super::state::{State, check_instance, invalid};
 use super::turns::Fetched;
 use crate::clock::millis;
 use crate::providers::{
-    FetchedWork, OrchestrationRef, ProviderError, SessionFetchConfig, Suspects, WorkRequest,
+    FetchedWork, OrchestrationRef, ProviderError, SessionFetchConfig, SessionOverlap, Suspects, WorkRequest,
 };
 
 /// Checks that an item belongs into the worker queue.
@@ -91,8 +91,10 @@ impl State {
                 Suspects::AdmitOne => true,
                 Suspects::Refuse => false,
             };
-            let pick =
-                self.ready_work.oldest(now, admit_suspects, |route| self.open_from(now, request, route));
+            let room = self.room_for_session(now, request);
+            let pick = self
+                .ready_work
+                .oldest(now, admit_suspects, |route| self.open_from(now, request, room, route));
             let (seq, suspect) = match pick {
                 Pick::Ready { seq, suspect } => (seq, suspect),
                 Pick::NotBefore(next) if items.is_empty() => return Fetched::NotBefore(next),
@@ -108,18 +110,48 @@ impl State {
         Fetched::Items(items)
     }
 
+    /// From when on the owner may claim another session, if ever.
+    fn room_for_session(&self, now: Ms, request: &WorkRequest) -> Option<Ms> {
+        let config = request.session.as_ref()?;
+        let max_owned = request.session_limits.max_owned;
+        if max_owned == usize::MAX {
+            return Some(Ms::MIN);
+        }
+        let owned = || {
+            let live = |session: &&SessionRow| now < session.locked_until && session.owner == config.owner_id;
+            self.sessions.values().filter(live)
+        };
+        if owned().count() < max_owned {
+            Some(Ms::MIN)
+        } else {
+            owned().map(|session| session.locked_until).min()
+        }
+    }
+
+    /// Until when an activity of the session is in progress, if that keeps others of it waiting.
+    fn busy_until(&self, now: Ms, request: &WorkRequest, session_id: &str) -> Option<Ms> {
+        match request.session_limits.overlap {
+            SessionOverlap::Parallel => None,
+            SessionOverlap::OneAtATime => {
+                let locked = self.locked_by_session.get(session_id)?;
+                locked.values().copied().max().filter(|until| now < *until)
+            }
+        }
+    }
+
     /// From when on a worker may take items of this route.
-    fn open_from(&self, now: Ms, request: &WorkRequest, route: &WorkRoute) -> Option<Ms> {
+    fn open_from(&self, now: Ms, request: &WorkRequest, room: Option<Ms>, route: &WorkRoute) -> Option<Ms> {
         if !request.tags.matches(route.tag.as_deref()) {
             return None;
         }
         let Some(session_id) = &route.session_id else { return Some(Ms::MIN) };
         let config = request.session.as_ref()?;
         let claim = self.sessions.get(session_id).filter(|session| now < session.locked_until);
-        Some(match claim {
-            Some(session) if session.owner != config.owner_id => session.locked_until,
-            Some(_) | None => Ms::MIN,
-        })
+        match claim {
+            Some(session) if session.owner != config.owner_id => Some(session.locked_until),
+            Some(_) => Some(self.busy_until(now, request, session_id).unwrap_or(Ms::MIN)),
+            None => room,
+        }
     }
 
     /// Locks a work item that is ready. `None` when it had to be set aside.
@@ -141,7 +173,7 @@ impl State {
         let until = now.saturating_add(to_ms(millis(request.lock_timeout)));
         row.lock = Some(WorkLock { token: token.clone(), until });
         if let (Some(session_id), Some(config)) = (row.route.session_id.clone(), &request.session) {
-            self.claim_session(now, session_id, config);
+            self.claim_session(now, session_id, config, until);
         }
         self.reindex_work(seq);
         let orchestration = self
@@ -151,12 +183,22 @@ impl State {
         Some(FetchedWork { item, lock_token: token, attempts, suspect, orchestration })
     }
 
-    fn claim_session(&mut self, now: Ms, session_id: String, config: &SessionFetchConfig) {
-        let locked_until = now.saturating_add(to_ms(millis(config.lock_timeout)));
+    /// A claim lasts at least as long as the lock of any item of its session.
+    fn claim_session(
+        &mut self,
+        now: Ms,
+        session_id: String,
+        config: &SessionFetchConfig,
+        item_locked_until: Ms,
+    ) {
+        let locked_until = now.saturating_add(to_ms(millis(config.lock_timeout))).max(item_locked_until);
         let claim = SessionRow { owner: config.owner_id.clone(), locked_until, last_activity_at: now };
         let session = self.sessions.entry(session_id).or_insert_with(|| claim.clone());
         if session.locked_until <= now {
             *session = claim;
+        } else {
+            session.last_activity_at = now;
+            session.locked_until = session.locked_until.max(item_locked_until);
         }
     }
 
@@ -190,7 +232,7 @@ impl State {
             check_completion(OPERATION, completion)?;
         }
         if let Some(row) = self.remove_work(seq) {
-            self.note_activity(now, row.route.session_id.as_deref());
+            self.note_activity(now, row.route.session_id.as_deref(), now);
         }
         if let Some(completion) = completion {
             self.deliver(now, completion, None);
@@ -227,11 +269,12 @@ impl State {
     ) -> Result<(), ProviderError> {
         let seq = self.holder_of_work(now, "renew_work_item_lock", token)?;
         let Some(row) = self.work.get_mut(&seq) else { return Ok(()) };
+        let until = now.saturating_add(to_ms(millis(extend_for)));
         if let Some(lock) = &mut row.lock {
-            lock.until = now.saturating_add(to_ms(millis(extend_for)));
+            lock.until = until;
         }
         let session_id = row.route.session_id.clone();
-        self.note_activity(now, session_id.as_deref());
+        self.note_activity(now, session_id.as_deref(), until);
         self.reindex_work(seq);
         Ok(())
     }
@@ -241,9 +284,10 @@ impl State {
         tokens.iter().filter(lost).cloned().collect()
     }
 
-    fn note_activity(&mut self, now: Ms, session_id: Option<&str>) {
+    fn note_activity(&mut self, now: Ms, session_id: Option<&str>, item_locked_until: Ms) {
         if let Some(session) = session_id.and_then(|session_id| self.sessions.get_mut(session_id)) {
             session.last_activity_at = now;
+            session.locked_until = session.locked_until.max(item_locked_until);
         }
     }
 
@@ -256,10 +300,12 @@ impl State {
     ) -> usize {
         let idle = to_ms(millis(idle_timeout));
         let mut renewed = 0;
-        for session in self.sessions.values_mut() {
+        for (id, session) in &mut self.sessions {
             let live = now < session.locked_until && owners.contains(&session.owner.as_str());
             if live && session.last_activity_at.saturating_add(idle) >= now {
-                session.locked_until = now.saturating_add(to_ms(millis(extend_for)));
+                let items = self.locked_by_session.get(id).and_then(|items| items.values().copied().max());
+                let until = now.saturating_add(to_ms(millis(extend_for)));
+                session.locked_until = until.max(items.unwrap_or(until));
                 renewed += 1;
             }
         }

@@ -133,7 +133,8 @@ fn delete_one(
     result: &mut DeleteInstanceResult,
 ) -> Result<(), Fault> {
     const WORK: &str = "DELETE FROM work_items WHERE instance_id = ?1 RETURNING tag, session_id";
-    let by_key = |sql| tx.db.execute(sql, [key]).map(|deleted| from_column(rows(deleted)));
+    let db = tx.db;
+    let by_key = |sql| db.execute(sql, [key]).map(|deleted| from_column(rows(deleted)));
     result.executions_deleted += by_key("DELETE FROM executions WHERE instance_key = ?1")?;
     result.events_deleted += by_key("DELETE FROM history WHERE instance_key = ?1")?;
     result.queue_messages_deleted += by_key("DELETE FROM inbox WHERE instance_key = ?1")?;
@@ -143,7 +144,7 @@ fn delete_one(
     let places =
         tx.db.all(WORK, [instance], |row| Ok(Place { tag: row.get(0)?, session_id: row.get(1)? }))?;
     for place in &places {
-        sessions::queue_changed(tx, place)?;
+        sessions::item_let_go(tx, place)?;
     }
     result.queue_messages_deleted += from_column(rows(places.len()));
     result.instances_deleted += by_key("DELETE FROM instances WHERE key = ?1")?;

@@ -163,7 +163,7 @@ fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<Fetche
     tx.db.execute(LOCK, (id, locked_until, row.suspect, attempts, token.nonce))?;
     tx.effects.work_ready(locked_until);
     if let (Some(session_id), Some(config)) = (&row.place.session_id, &request.session) {
-        sessions::claim(tx, session_id, config)?;
+        sessions::claim(tx, session_id, config, locked_until)?;
     }
     sessions::queue_changed(tx, &row.place)?;
     Ok(Some(FetchedWork { item, lock_token: token.text(), attempts, suspect: row.suspect, orchestration }))

@@ -53,7 +53,10 @@ impl Request for WorkRequest {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        self.suspects == other.suspects && same_owner && self.tags == other.tags
+        self.suspects == other.suspects
+            && same_owner
+            && self.session_limits == other.session_limits
+            && self.tags == other.tags
     }
 }
 

@@ -245,6 +245,10 @@ impl Provider for SqliteProvider {
         true
     }
 
+    fn limits_sessions(&self) -> bool {
+        true
+    }
+
     async fn lost_work_items(
         &self,
         lock_tokens: &[String],

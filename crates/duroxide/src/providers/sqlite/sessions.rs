@@ -9,12 +9,13 @@ use super::tx::Tx;
 use super::values::{Ms, after, to_column};
 use super::work::Place;
 use crate::clock::millis;
-use crate::providers::{SessionFetchConfig, Suspects, WorkRequest};
+use crate::providers::{SessionFetchConfig, SessionOverlap, Suspects, WorkRequest};
 
 /// The oldest ready item of the sessions that are free or owned by who asks.
 ///
-/// Looks at the heads of sessions, oldest first, and passes those that somebody else owns. How many that can
-/// be is bounded by what the other owners hold, not by what is queued.
+/// Looks at the heads of sessions, oldest first, and passes those that somebody else owns or that are busy. How
+/// many that can be is bounded by what all owners hold, not by what is queued. An owner that holds as many as it
+/// may looks at its own sessions only.
 pub(super) fn oldest(
     tx: &Tx<'_>,
     request: &WorkRequest,
@@ -27,7 +28,13 @@ pub(super) fn oldest(
            SELECT (SELECT min(tag) FROM session_heads INDEXED BY session_heads_ready WHERE tag > t) \
            FROM tags WHERE t IS NOT NULL) \
          SELECT t FROM tags WHERE t IS NOT NULL";
+    const ANY: &str = "SELECT 1 FROM session_heads LIMIT 1";
     let Some(config) = &request.session else { return Ok(None) };
+    // Most stores have no sessions: one question, not one for each tag.
+    if tx.db.first(ANY, [], |_| Ok(()))?.is_none() {
+        return Ok(None);
+    }
+    let full = is_full(tx, request, config, next_due)?;
     let tags = match accepted(&request.tags) {
         Some(tags) => tags,
         None => tx.db.all(TAGS, [], |row| row.get(0))?,
@@ -39,21 +46,87 @@ pub(super) fn oldest(
     let mut oldest: Option<Candidate> = None;
     for tag in &tags {
         for suspect in kinds {
-            let head = oldest_head(tx, config, tag, *suspect, next_due)?;
+            let head = if full {
+                oldest_owned_head(tx, request, config, tag, *suspect, next_due)?
+            } else {
+                oldest_head(tx, request, config, tag, *suspect, next_due)?
+            };
             oldest = oldest.into_iter().chain(head).min();
         }
     }
     Ok(oldest)
 }
 
-fn oldest_head(
+/// Whether the owner holds as many sessions as it may. Then the end of a claim is the next chance for others.
+fn is_full(
     tx: &Tx<'_>,
+    request: &WorkRequest,
+    config: &SessionFetchConfig,
+    next_due: &mut Ms,
+) -> Result<bool, Fault> {
+    const OWNED: &str = "SELECT count(*), min(locked_until) FROM sessions INDEXED BY sessions_owner \
+         WHERE owner = ?1 AND locked_until > ?2";
+    let max_owned = request.session_limits.max_owned;
+    if max_owned == usize::MAX {
+        return Ok(false);
+    }
+    let owned: Option<(i64, Option<Ms>)> =
+        tx.db.first(OWNED, (&config.owner_id, tx.now), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (owned, first_end) = owned.unwrap_or((0, None));
+    let full = usize::try_from(owned).is_ok_and(|owned| owned >= max_owned);
+    if full {
+        *next_due = (*next_due).min(first_end.unwrap_or(Ms::MAX));
+    }
+    Ok(full)
+}
+
+/// Until when an activity of the session is in progress, if that keeps others of it waiting.
+fn busy_until(tx: &Tx<'_>, request: &WorkRequest, session_id: &str) -> rusqlite::Result<Option<Ms>> {
+    const SQL: &str = "SELECT max(ready_at) FROM work_items INDEXED BY work_items_locked_of_session \
+         WHERE session_id = ?1 AND lock_nonce <> -9223372036854775808 AND ready_at > ?2";
+    match request.session_limits.overlap {
+        SessionOverlap::Parallel => Ok(None),
+        SessionOverlap::OneAtATime => Ok(tx.db.first(SQL, (session_id, tx.now), |row| row.get(0))?.flatten()),
+    }
+}
+
+fn oldest_owned_head(
+    tx: &Tx<'_>,
+    request: &WorkRequest,
     config: &SessionFetchConfig,
     tag: &str,
     suspect: bool,
     next_due: &mut Ms,
 ) -> Result<Option<Candidate>, Fault> {
-    const HEADS: &str = "SELECT h.ready_at, h.work_id, s.owner, s.locked_until \
+    const HEADS: &str = "SELECT h.ready_at, h.work_id, s.session_id FROM sessions s INDEXED BY sessions_owner \
+         CROSS JOIN session_heads h ON h.session_id = s.session_id AND h.tag = ?2 AND h.suspect = ?3 \
+         WHERE s.owner = ?1 AND s.locked_until > ?4";
+    let heads: Vec<(Ms, i64, String)> =
+        tx.db.all(HEADS, (&config.owner_id, tag, suspect, tx.now), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    let mut oldest: Option<Candidate> = None;
+    for (ready_at, id, session_id) in heads {
+        let open_from = ready_at.max(busy_until(tx, request, &session_id)?.unwrap_or(Ms::MIN));
+        if open_from > tx.now {
+            *next_due = (*next_due).min(open_from);
+            continue;
+        }
+        let candidate = Candidate { ready_at, id, suspect };
+        oldest = Some(oldest.map_or(candidate, |other| other.min(candidate)));
+    }
+    Ok(oldest)
+}
+
+fn oldest_head(
+    tx: &Tx<'_>,
+    request: &WorkRequest,
+    config: &SessionFetchConfig,
+    tag: &str,
+    suspect: bool,
+    next_due: &mut Ms,
+) -> Result<Option<Candidate>, Fault> {
+    const HEADS: &str = "SELECT h.ready_at, h.work_id, s.owner, s.locked_until, h.session_id \
          FROM session_heads h INDEXED BY session_heads_ready LEFT JOIN sessions s ON s.session_id = h.session_id \
          WHERE h.tag = ?1 AND h.suspect = ?2 ORDER BY h.ready_at, h.work_id";
     let mut oldest = None;
@@ -65,12 +138,13 @@ fn oldest_head(
         }
         let owner: Option<String> = row.get(2)?;
         let locked_until: Option<Ms> = row.get(3)?;
-        let free_from = match (owner, locked_until) {
-            (Some(owner), Some(locked_until)) if owner != config.owner_id => locked_until,
-            (Some(_) | None, Some(_) | None) => Ms::MIN,
+        let open_from = match (owner, locked_until) {
+            (Some(owner), Some(locked_until)) if owner != config.owner_id => Some(locked_until),
+            (Some(_), Some(_)) => busy_until(tx, request, &row.get::<_, String>(4)?)?,
+            (None, _) | (_, None) => None,
         };
-        if free_from > tx.now {
-            *next_due = (*next_due).min(free_from);
+        if let Some(open_from) = open_from.filter(|open_from| *open_from > tx.now) {
+            *next_due = (*next_due).min(open_from);
             return Ok(ControlFlow::Continue(()));
         }
         oldest = Some(Candidate { ready_at, id: row.get(1)?, suspect });
@@ -79,24 +153,39 @@ fn oldest_head(
     Ok(oldest)
 }
 
-/// Claims a session that is free for the owner of this fetch; a live claim of its own stays as it is.
-pub(super) fn claim(tx: &mut Tx<'_>, session_id: &str, config: &SessionFetchConfig) -> Result<(), Fault> {
+/// Claims a session that is free for the owner of this fetch. A live claim of its own stays as it is, but lasts
+/// at least as long as the lock of the item that was fetched.
+pub(super) fn claim(
+    tx: &mut Tx<'_>,
+    session_id: &str,
+    config: &SessionFetchConfig,
+    item_locked_until: Ms,
+) -> Result<(), Fault> {
     const SQL: &str = "INSERT INTO sessions (session_id, owner, locked_until, last_activity_at) \
-         VALUES (?1, ?2, ?3, ?4) ON CONFLICT (session_id) DO UPDATE \
-         SET owner = ?2, locked_until = ?3, last_activity_at = ?4 WHERE locked_until <= ?4";
-    let locked_until = after(tx.now, config.lock_timeout);
-    tx.db.execute(SQL, (session_id, &config.owner_id, locked_until, tx.now))?;
+         VALUES (?1, ?2, ?3, ?4) ON CONFLICT (session_id) DO UPDATE SET owner = ?2, last_activity_at = ?4, \
+         locked_until = CASE WHEN locked_until <= ?4 THEN ?3 ELSE max(locked_until, ?5) END";
+    let locked_until = after(tx.now, config.lock_timeout).max(item_locked_until);
+    tx.db.execute(SQL, (session_id, &config.owner_id, locked_until, tx.now, item_locked_until))?;
     tx.effects.work_ready(locked_until);
     Ok(())
 }
 
-/// Notes that a session is in use.
-pub(super) fn note_activity(tx: &Tx<'_>, place: &Place) -> Result<(), Fault> {
-    const SQL: &str = "UPDATE sessions SET last_activity_at = ?2 WHERE session_id = ?1";
+/// Notes that a session is in use, at least until the lock of one of its items ends.
+pub(super) fn note_activity(tx: &Tx<'_>, place: &Place, item_locked_until: Ms) -> Result<(), Fault> {
+    const SQL: &str = "UPDATE sessions SET last_activity_at = ?2, locked_until = max(locked_until, ?3) \
+         WHERE session_id = ?1";
     if let Some(session_id) = &place.session_id {
-        tx.db.execute(SQL, (session_id, tx.now))?;
+        tx.db.execute(SQL, (session_id, tx.now, item_locked_until))?;
     }
     Ok(())
+}
+
+/// Must follow when a work item is no longer in progress: another of its session may begin.
+pub(super) fn item_let_go(tx: &mut Tx<'_>, place: &Place) -> Result<(), Fault> {
+    if place.session_id.is_some() {
+        tx.effects.work_ready(tx.now);
+    }
+    queue_changed(tx, place)
 }
 
 /// Must follow every change of a work item's readiness, and its deletion.
@@ -133,7 +222,9 @@ pub(super) fn renew(
     extend_for: Duration,
     idle_timeout: Duration,
 ) -> Result<usize, Fault> {
-    const SQL: &str = "UPDATE sessions SET locked_until = ?2 \
+    const SQL: &str = "UPDATE sessions SET locked_until = max(?2, coalesce( \
+           (SELECT max(w.ready_at) FROM work_items w INDEXED BY work_items_locked_of_session \
+            WHERE w.session_id = sessions.session_id AND w.lock_nonce <> -9223372036854775808), ?2)) \
          WHERE owner = ?1 AND locked_until > ?3 AND last_activity_at >= ?4";
     let locked_until = after(tx.now, extend_for);
     let used_since = tx.now.saturating_sub(to_column(millis(idle_timeout)));

@@ -101,12 +101,12 @@ pub(super) fn put(tx: &mut Tx<'_>, item: &EncodedItem) -> Result<(), Fault> {
 }
 
 /// Deletes the work item of an activity that nobody waits for any more, locked or not.
-pub(super) fn cancel(tx: &Tx<'_>, activity: &ScheduledActivityIdentifier) -> Result<(), Fault> {
+pub(super) fn cancel(tx: &mut Tx<'_>, activity: &ScheduledActivityIdentifier) -> Result<(), Fault> {
     const SQL: &str = "DELETE FROM work_items WHERE instance_id = ?1 AND execution_id = ?2 AND activity_id = ?3 \
          RETURNING tag, session_id";
     let id = (&activity.instance, to_column(activity.execution_id), to_column(activity.activity_id));
     let place = tx.db.first(SQL, id, |row| Ok(Place { tag: row.get(0)?, session_id: row.get(1)? }))?;
-    place.map_or(Ok(()), |place| sessions::queue_changed(tx, &place))
+    place.map_or(Ok(()), |place| sessions::item_let_go(tx, &place))
 }
 
 /// Deletes a work item and enqueues its completion.
@@ -125,8 +125,8 @@ pub(super) fn ack(
     })?;
     let place = place.ok_or(Fault::LockLost)?;
     checked?;
-    sessions::queue_changed(tx, &place)?;
-    sessions::note_activity(tx, &place)?;
+    sessions::item_let_go(tx, &place)?;
+    sessions::note_activity(tx, &place, tx.now)?;
     match completion {
         Some(completion) => deliver(tx, completion, None, FullInbox::Admit),
         None => Ok(()),
@@ -152,7 +152,7 @@ pub(super) fn abandon(
     })?;
     let (place, ready_at) = released.ok_or(Fault::LockLost)?;
     tx.effects.work_ready(ready_at);
-    sessions::queue_changed(tx, &place)
+    sessions::item_let_go(tx, &place)
 }
 
 /// Lets the lock hold from now on for `extend_for`.
@@ -166,7 +166,7 @@ pub(super) fn renew(tx: &mut Tx<'_>, token: Token, extend_for: Duration) -> Resu
     let place = place.ok_or(Fault::LockLost)?;
     tx.effects.work_ready(locked_until);
     sessions::queue_changed(tx, &place)?;
-    sessions::note_activity(tx, &place)
+    sessions::note_activity(tx, &place, locked_until)
 }
 
 /// Which of these tokens hold no work item any more.

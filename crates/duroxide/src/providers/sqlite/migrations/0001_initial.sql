@@ -122,8 +122,11 @@ CREATE TABLE work_items (
 
 CREATE INDEX work_items_ready ON work_items (tag, suspect, ready_at) WHERE session_id IS NULL;
 CREATE INDEX work_items_of_session ON work_items (session_id, tag, suspect, ready_at) WHERE session_id IS NOT NULL;
+-- What is in progress of each session, or was when a lock expired.
+CREATE INDEX work_items_locked_of_session ON work_items (session_id, ready_at)
+    WHERE session_id IS NOT NULL AND lock_nonce <> -9223372036854775808;
 
--- Who may run the activities of a session.
+-- Who may run the activities of a session. A claim lasts at least as long as the lock of any of its items.
 CREATE TABLE sessions (
     session_id       TEXT    PRIMARY KEY,
     owner            TEXT    NOT NULL,
