@@ -278,7 +278,8 @@ impl Execution {
             }
             ScheduleKind::Child => {
                 let recorded = record(pass, Some(id), EventKind::SubOrchestrationCancelRequested { reason })?;
-                if recorded.is_new {
+                // An execution that gave a child its own id must not cancel itself.
+                if recorded.is_new && slot.subject() != self.identity.instance {
                     pass.actions.orchestrator_items.push(WorkItem::CancelInstance {
                         instance: slot.subject(),
                         reason: PARENT_DROPPED.to_string(),

@@ -215,7 +215,11 @@ fn cancel_open_work(
         let event =
             EventKind::SubOrchestrationCancelRequested { reason: "orchestration_terminal".to_string() };
         tape.append(Some(id), event);
-        actions.orchestrator_items.push(WorkItem::CancelInstance { instance, reason: told.to_string() });
+        // An execution that gave a child its own id must not cancel itself.
+        if instance != identity.instance {
+            let cancel = WorkItem::CancelInstance { instance, reason: told.to_string() };
+            actions.orchestrator_items.push(cancel);
+        }
     }
 }
 
