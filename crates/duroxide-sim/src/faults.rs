@@ -113,6 +113,15 @@ impl Weather {
         }
     }
 
+    /// For programs that kill processes: their neighbours are charged with some of that, which must stay the
+    /// only thing that comes near the limit of attempts.
+    pub(crate) fn without_expiries(mut self) -> Self {
+        self.rates.crash = 0;
+        self.rates.outage_every_ms = 0;
+        self.rates.restart_every_ms = 0;
+        self
+    }
+
     /// What happens to one call.
     pub(crate) fn fault(&self, rng: &mut Rng, now_ms: u64) -> Fault {
         if now_ms >= self.calm_from_ms {

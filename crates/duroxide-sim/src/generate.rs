@@ -14,6 +14,8 @@ pub(crate) struct Workload {
     pub(crate) calls: Vec<Call>,
     /// Ids that clients and programs know, whoever starts them.
     known_ids: Vec<String>,
+    /// Whether something among it kills processes.
+    pub(crate) kills: bool,
     numbered: u64,
 }
 
@@ -83,6 +85,7 @@ impl Workload {
 
     /// A program that kills every process that runs it, until it is poisoned.
     fn add_killer(&mut self, rng: &mut Rng) {
+        self.kills = true;
         let id = self.new_id("killer-");
         let kill = if rng.one_in(2) {
             Step::Activity(Act { tag: "kill".to_string(), does: Does::Kill, ms: rng.range(0, 50) })
@@ -162,7 +165,7 @@ impl Workload {
     }
 
     fn step(&mut self, rng: &mut Rng, reach: Reach<'_>, depth: u32) -> Step {
-        match rng.range(0, 20) {
+        match rng.range(0, 21) {
             0..5 => self.activity(rng),
             5..7 => timer(rng),
             7 => Step::Guid,
@@ -178,6 +181,7 @@ impl Workload {
                 self.first(rng, step)
             }
             16..19 => self.child(rng, depth),
+            19 => self.taken_child(rng, depth),
             _ => self.detached(rng, depth),
         }
     }
@@ -229,6 +233,19 @@ impl Workload {
         let reach = id.as_deref().map_or(Reach::Generated, Reach::Known);
         let program = Box::new(self.program(rng, reach, depth + 1));
         Step::Child { id, program }
+    }
+
+    /// A child with an id that is probably taken, given up at about the time when the answer comes.
+    fn taken_child(&mut self, rng: &mut Rng, depth: u32) -> Step {
+        if depth >= MAX_DEPTH {
+            return self.activity(rng);
+        }
+        let id = rng.pick(&self.known_ids).clone();
+        let program = Box::new(self.program(rng, Reach::Known(&id), MAX_DEPTH));
+        let ms = if rng.one_in(2) { 0 } else { rng.range(0, 20) };
+        let other = if rng.one_in(3) { Step::Now } else { Step::Timer { ms } };
+        let child = Step::Child { id: Some(id), program };
+        Step::First(Box::new(child), Box::new(other))
     }
 
     fn detached(&mut self, rng: &mut Rng, depth: u32) -> Step {

@@ -92,8 +92,8 @@ pub fn simulate(setup: Setup) -> Report {
 }
 
 async fn run(setup: Setup) -> Report {
-    let world = Arc::new(World::new(setup));
     let workload = Workload::of(&mut Rng::new(setup.seed, 3));
+    let world = Arc::new(World::new(setup, &workload));
     world.trace("weather", format_args!("{:?}", world.weather));
     let supervisors: Vec<_> =
         (0..NODES).map(|node| tokio::spawn(nodes::supervise(world.clone(), node))).collect();

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use crate::clock::VirtualClock;
 use crate::counters::Counters;
 use crate::faults::{Fault, Weather};
+use crate::generate::Workload;
 use crate::ledger::Ledger;
 use crate::rng::Rng;
 use crate::simulate::{Breakage, Setup};
@@ -25,10 +26,10 @@ use crate::trace::Trace;
 pub(crate) const NODES: usize = 3;
 /// The full check runs after every so many commits; a failure stays visible, so that not every one is needed.
 const COMMITS_PER_CHECK: u64 = 16;
-/// Crashes by chance in one simulation. Fewer than attempts until poison: healthy work that is poisoned all the
-/// same was charged with what it did not do.
-const MAX_RANDOM_CRASHES: u32 = 8;
-/// The longest pause between two of them, so that they do not all come at the beginning.
+/// Crashes by chance and outages in one simulation, together. Each may charge an attempt to whatever runs; fewer
+/// than attempts until poison, so that healthy work that is poisoned was charged with what it did not do.
+const MAX_DISASTERS: u32 = 8;
+/// The longest pause between two crashes, so that they do not all come at the beginning.
 const CRASH_PAUSE_MS: u64 = 8_000;
 /// Failures reported at most.
 const MAX_FAILURES: usize = 5;
@@ -56,6 +57,7 @@ pub(crate) struct World {
     pub(crate) weather: Weather,
     pub(crate) breakage: Breakage,
     pub(crate) failed: Notify,
+    pub(crate) outage_begun: Notify,
     state: Mutex<State>,
 }
 
@@ -66,7 +68,7 @@ struct State {
     failures: Vec<String>,
     ledger: Ledger,
     outage_until_ms: [u64; NODES + 1],
-    crashes_left: u32,
+    disasters_left: u32,
     next_crash_ms: u64,
     commits: u64,
 }
@@ -85,15 +87,17 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    pub(crate) fn new(setup: Setup) -> Self {
+    pub(crate) fn new(setup: Setup, workload: &Workload) -> Self {
         let clock = VirtualClock::begin();
         let weather = Weather::of(&mut Rng::new(setup.seed, 1));
+        let weather = if workload.kills { weather.without_expiries() } else { weather };
         Self {
             store: Arc::new(MemoryProvider::with_clock_and_seed(Arc::new(clock), setup.seed)),
             clock,
             weather,
             breakage: setup.breakage,
             failed: Notify::new(),
+            outage_begun: Notify::new(),
             state: Mutex::new(State {
                 rng: Rng::new(setup.seed, 2),
                 trace: Trace::new(setup.keep),
@@ -101,7 +105,7 @@ impl World {
                 failures: Vec::new(),
                 ledger: Ledger::default(),
                 outage_until_ms: [0; NODES + 1],
-                crashes_left: MAX_RANDOM_CRASHES,
+                disasters_left: MAX_DISASTERS,
                 next_crash_ms: 0,
                 commits: 0,
             }),
@@ -158,10 +162,10 @@ impl World {
         let mut state = self.lock();
         let mut fault = self.weather.fault(&mut state.rng, now_ms);
         if matches!(fault, Fault::CrashBefore | Fault::CrashAfter) {
-            if actor == Actor::Client || state.crashes_left == 0 || now_ms < state.next_crash_ms {
+            if actor == Actor::Client || state.disasters_left == 0 || now_ms < state.next_crash_ms {
                 fault = Fault::None;
             } else {
-                state.crashes_left -= 1;
+                state.disasters_left -= 1;
                 state.next_crash_ms = now_ms + state.rng.range(0, CRASH_PAUSE_MS);
             }
         }
@@ -184,6 +188,10 @@ impl World {
     pub(crate) fn begin_outage(&self) {
         let now_ms = self.now_ms();
         let mut state = self.lock();
+        if state.disasters_left == 0 {
+            return;
+        }
+        state.disasters_left -= 1;
         let until_ms = (now_ms + state.rng.range(50, 15_000)).min(self.weather.calm_from_ms);
         if state.rng.one_in(3) {
             state.outage_until_ms = [until_ms; NODES + 1];
@@ -196,6 +204,8 @@ impl World {
             state.counters.count("outage of one");
             state.trace.add(now_ms, "weather", format_args!("actor {actor} is cut off until {until_ms}"));
         }
+        drop(state);
+        self.outage_begun.notify_waiters();
     }
 
     /// A transaction was committed; now and then everything is looked at.

@@ -5,6 +5,7 @@ mod observe;
 mod provider;
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 
 use duroxide::providers::ProviderError;
@@ -50,7 +51,9 @@ impl FaultyStore {
             Fault::None | Fault::LoseAnswer | Fault::DelayAfter(_) | Fault::CrashAfter => {}
         }
         self.end_if_dead().await;
-        let answer = work.await;
+        let Some(answer) = self.unless_cut_off(work).await else {
+            return Err(self.lost(site, "is cut off while it waits"));
+        };
         match fate.fault {
             Fault::LoseAnswer => return Err(self.lost(site, "is done but its answer lost")),
             Fault::CrashAfter => self.crash(site, "after").await,
@@ -63,6 +66,22 @@ impl FaultyStore {
             return Err(self.lost(site, "is done but its answer cannot be reached"));
         }
         answer
+    }
+
+    /// Waits for the store to answer; a call that still waits when an outage begins is never carried out.
+    async fn unless_cut_off<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut work => return Some(answer),
+                () = self.world.outage_begun.notified() => {
+                    if self.world.is_cut_off(self.actor) {
+                        return None;
+                    }
+                }
+            }
+        }
     }
 
     fn lost(&self, site: Site, what: &str) -> ProviderError {
