@@ -23,6 +23,7 @@ pub(crate) async fn supervise(world: Arc<World>, node: usize) {
         world.trace(&life.name, format_args!("starts"));
         let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
         life.begin(runtime);
+        let _until_supervised = LetGo(life.clone());
         let restart_every_ms = world.weather.rates.restart_every_ms;
         let restart_after = match (restart_every_ms, world.is_calm()) {
             (0, _) | (_, true) => Duration::from_secs(24 * 60 * 60),
@@ -38,6 +39,15 @@ pub(crate) async fn supervise(world: Arc<World>, node: usize) {
         }
         let down = world.random(|rng| rng.millis(1, 3_000));
         tokio::time::sleep(down).await;
+    }
+}
+
+/// Lets a life's runtime go when nobody supervises it any more.
+struct LetGo(Arc<Life>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.let_go();
     }
 }
 

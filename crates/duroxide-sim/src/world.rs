@@ -301,6 +301,13 @@ impl Life {
         self.ended.notify_one();
     }
 
+    /// The simulation is over. The runtime holds the store, which holds this life: one of them has to let go.
+    pub(crate) fn let_go(&self) {
+        if let Some(runtime) = self.runtime().take() {
+            runtime.kill();
+        }
+    }
+
     /// The process is asked to end; it may still crash while it does.
     pub(crate) async fn shut_down(&self, timeout_ms: u64) {
         let runtime = self.runtime().clone();
