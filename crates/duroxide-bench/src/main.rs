@@ -1,27 +1,58 @@
-//! Benchmarks of duroxide against the raw store, as ratios within one run.
+//! Benchmarks of duroxide against the raw store, as ratios within one run, and long runs that must not grow.
 
+mod eternal;
 mod floor;
+mod listing;
+mod size;
+mod soak;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: duroxide-bench floor [--dir DIRECTORY] [--only PART] [--scale DIVISOR]
+use floor::Failure;
+use size::Size;
 
-floor    ratios of a file store with full sync to the raw store; exits with 1 if one fails
-         --dir      where the files are made (default: the system's directory for temporary files)
+const USAGE: &str = "usage: duroxide-bench floor [--dir DIRECTORY] [--only PART] [--scale DIVISOR]
+       duroxide-bench listing [--dir DIRECTORY] [--count INSTANCES]
+       duroxide-bench soak    [--dir DIRECTORY] [--count CALLS]
+       duroxide-bench eternal [--dir DIRECTORY] [--count EXECUTIONS]
+
+Each exits with 1 if what it checks does not hold. --dir is where the files are made (default: the system's
+directory for temporary files).
+
+floor    ratios of a file store with full sync to the raw store
          --only     one part: hello, burst, chain, fan-out, queue, drain, incompatible, idle
-         --scale    divide the sizes by this, for a quick look (ratios are then not binding)";
+         --scale    divide the sizes by this, for a quick look (ratios are then not binding)
+listing  page 500 of 1,000,000 instances costs at most three times page 1
+soak     1,000,000 activities in many instances: the memory stays within 10 % of that after the first twentieth
+eternal  10,000 executions of one instance with retention: the file stays within 20 % of that after the first tenth";
 
 fn main() -> ExitCode {
-    match floor::Options::parse(std::env::args().skip(1)) {
-        Ok(options) => run(&options),
-        Err(message) => {
-            complain(&format!("{message}\n\n{USAGE}"));
-            ExitCode::from(2)
-        }
+    let mut arguments = std::env::args().skip(1);
+    let Some(command) = arguments.next() else { return refuse("which benchmark?") };
+    match command.as_str() {
+        "floor" => match floor::Options::parse(arguments) {
+            Ok(options) => run(floor::run(&options)),
+            Err(message) => refuse(&message),
+        },
+        "listing" => sized(arguments, 1_000_000, listing::run),
+        "soak" => sized(arguments, 1_000_000, soak::run),
+        "eternal" => sized(arguments, 10_000, eternal::run),
+        other => refuse(&format!("unknown benchmark '{other}'")),
     }
 }
 
-fn run(options: &floor::Options) -> ExitCode {
+fn sized<F: Future<Output = Result<bool, Failure>>>(
+    arguments: impl Iterator<Item = String>,
+    usual: usize,
+    benchmark: impl FnOnce(Size) -> F,
+) -> ExitCode {
+    match Size::parse(arguments, usual) {
+        Ok(size) => run(benchmark(size)),
+        Err(message) => refuse(&message),
+    }
+}
+
+fn run(benchmark: impl Future<Output = Result<bool, Failure>>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -29,7 +60,7 @@ fn run(options: &floor::Options) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match runtime.block_on(floor::run(options)) {
+    match runtime.block_on(benchmark) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
@@ -37,6 +68,11 @@ fn run(options: &floor::Options) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn refuse(message: &str) -> ExitCode {
+    complain(&format!("{message}\n\n{USAGE}"));
+    ExitCode::from(2)
 }
 
 #[expect(clippy::print_stderr, reason = "a command line tool says what went wrong there")]

@@ -24,9 +24,9 @@ pub use duroxide_core::{
     is_auto_generated_sub_orch_id,
 };
 pub use providers::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin,
-    PruneOptions, PruneResult, QueueDepths, ScheduledActivityIdentifier, SessionFetchConfig, SystemMetrics,
-    SystemStats, TagFilter,
+    Cursor, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
+    InstanceTree, ProviderAdmin, PruneOptions, PruneResult, QueueDepths, ScheduledActivityIdentifier,
+    SessionFetchConfig, SystemMetrics, SystemStats, TagFilter,
 };
 pub use runtime::registry::{OrchestrationRegistry, OrchestrationRegistryBuilder};
 pub use runtime::{ActivityContext, OrchestrationDescriptor, RuntimeOptions};

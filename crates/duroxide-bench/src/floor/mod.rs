@@ -10,8 +10,8 @@ mod incompatible;
 mod options;
 mod queue;
 mod raw;
-mod report;
-mod store;
+pub(crate) mod report;
+pub(crate) mod store;
 
 pub(crate) use options::Options;
 use options::Part;

@@ -32,3 +32,11 @@ pub const MAX_TAG_NAME_BYTES: usize = 256;
 pub const MAX_WORKER_TAGS: usize = 5;
 /// Unread queue messages that continue-as-new carries inside the next start; the rest are put back.
 pub const MAX_CARRY_FORWARD_EVENTS: usize = 100;
+/// Instances on one page of a listing, when the query does not say.
+pub const DEFAULT_PAGE_INSTANCES: u32 = 100;
+/// Instances on one page of a listing at most.
+pub const MAX_PAGE_INSTANCES: u32 = 1000;
+/// Instances that one page looks at, matching or not: some ten milliseconds. The rest follow in the next page.
+pub const MAX_INSTANCES_SEEN_PER_PAGE: usize = 10_000;
+/// Instances that a bulk deletion or prune takes, when the filter does not say.
+pub const DEFAULT_BULK_INSTANCES: u32 = 1000;

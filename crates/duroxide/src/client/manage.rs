@@ -4,8 +4,9 @@ use duroxide_core::{Event, status};
 
 use super::{Client, ClientError};
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, InstanceInfo, InstanceTree, ProviderAdmin, ProviderError,
-    ProviderErrorKind, QueueDepths, SystemMetrics,
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
+    InstanceTree, ProviderAdmin, ProviderError, ProviderErrorKind, PruneOptions, PruneResult, QueueDepths,
+    SystemMetrics,
 };
 
 impl Client {
@@ -25,11 +26,21 @@ impl Client {
 
     /// All instances with a status (`Running`, `Completed` or `Failed`), latest first.
     pub async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ClientError> {
-        let words = [status::RUNNING, status::COMPLETED, status::FAILED];
-        if !words.contains(&status) {
-            return Err(ClientError::invalid(format!("status '{status}' is none of {}", words.join(", "))));
-        }
+        check_status(status)?;
         Ok(self.admin()?.list_instances_by_status(status).await?)
+    }
+
+    /// One page of the instances that match, latest first, with the cursor that leads to the next page.
+    ///
+    /// The cost of a page depends neither on how many instances there are nor on how many pages came before.
+    pub async fn list_instances_page(&self, query: &InstanceQuery) -> Result<InstancePage, ClientError> {
+        if let Some(status) = &query.status {
+            check_status(status)?;
+        }
+        if query.limit == Some(0) {
+            return Err(ClientError::invalid("limit is 0: ask for at least one instance a page".to_string()));
+        }
+        self.admin()?.list_instances_page(query).await.map_err(refused)
     }
 
     /// One instance.
@@ -91,6 +102,55 @@ impl Client {
             return Err(ClientError::InstanceStillRunning { instance_id });
         }
         admin.delete_instance(instance, force).await.map_err(|error| named(error, instance))
+    }
+
+    /// Deletes finished root instances with their trees, those that ended first to begin with.
+    ///
+    /// A child is never deleted alone, and a root with a running descendant stays, with its whole tree. An
+    /// instance between two executions is running. [`InstanceFilter::limit`] counts roots.
+    pub async fn delete_instance_bulk(
+        &self,
+        filter: InstanceFilter,
+    ) -> Result<DeleteInstanceResult, ClientError> {
+        Ok(self.admin()?.delete_instance_bulk(filter).await?)
+    }
+
+    /// Deletes old executions of an instance, running or not; never the current one.
+    pub async fn prune_executions(
+        &self,
+        instance: &str,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ClientError> {
+        self.admin()?.prune_executions(instance, options).await.map_err(|error| named(error, instance))
+    }
+
+    /// Deletes old executions of many instances, running or not; never a current one.
+    pub async fn prune_executions_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ClientError> {
+        Ok(self.admin()?.prune_executions_bulk(filter, options).await?)
+    }
+}
+
+fn check_status(status: &str) -> Result<(), ClientError> {
+    let words = [status::RUNNING, status::COMPLETED, status::FAILED];
+    if words.contains(&status) {
+        return Ok(());
+    }
+    Err(ClientError::invalid(format!("status '{status}' is none of {}", words.join(", "))))
+}
+
+/// The error of a call that names no instance.
+fn refused(error: ProviderError) -> ClientError {
+    match error.kind() {
+        ProviderErrorKind::Invalid => ClientError::invalid(error.message),
+        ProviderErrorKind::NotFound
+        | ProviderErrorKind::Unavailable
+        | ProviderErrorKind::LockLost
+        | ProviderErrorKind::Corrupt
+        | ProviderErrorKind::Other => ClientError::Provider(error),
     }
 }
 

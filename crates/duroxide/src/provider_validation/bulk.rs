@@ -1,7 +1,7 @@
 //! Large calls: more rows in one call than a database accepts variables.
 
 use super::ProviderFactory;
-use super::fixture::{Commit, Store, activity, event, happened, named, queue_message, start};
+use super::fixture::{Commit, Store, activity, event, happened, named, queue_message, start, start_child};
 use crate::EventKind;
 use crate::providers::TagFilter;
 
@@ -76,4 +76,25 @@ pub async fn a_turn_starts_many_instances_and_one_call_deletes_them(factory: &dy
     let result = store.admin().delete_instances_atomic(&doomed, true).await.expect("deleted");
     assert_eq!((result.instances_deleted, result.queue_messages_deleted), (INSTANCES, INSTANCES));
     assert_eq!(store.admin().list_instances().await.expect("read"), vec!["a"]);
+}
+
+/// A root goes with all of its tree, in one call; one child that runs keeps it.
+pub async fn a_root_is_deleted_with_two_thousand_children(factory: &dyn ProviderFactory) {
+    const CHILDREN: u64 = 2_000;
+    let store = Store::new(factory).await;
+    let starts = (0..CHILDREN).map(|n| match n {
+        // A chain among them, so that the tree is deep as well as wide.
+        1..=100 => start_child(&format!("c{n}"), &format!("c{}", n - 1), 2),
+        _ => start_child(&format!("c{n}"), "root", 2 + n),
+    });
+    store.begin_with("root", |commit| commit.messages(starts).completes("done")).await;
+    assert_eq!(store.admin().get_instance_tree("root").await.expect("read").size() as u64, CHILDREN + 1);
+    super::fixture::expect_invalid(store.admin().delete_instance("root", false).await);
+    for _ in 0..CHILDREN {
+        let turn = store.fetch().await.expect("a child is ready");
+        store.commit(&turn, Commit::of(&turn).completes("done")).await;
+    }
+    let result = store.admin().delete_instance("root", false).await.expect("deleted");
+    assert_eq!((result.instances_deleted, result.executions_deleted), (CHILDREN + 1, CHILDREN + 1));
+    assert_eq!(store.admin().get_system_metrics().await.expect("read"), Default::default());
 }

@@ -171,6 +171,48 @@ pub async fn a_bulk_deletion_keeps_its_limit(factory: &dyn ProviderFactory) {
     assert_eq!(store.admin().delete_instance_bulk(some).await.expect("deleted").instances_deleted, 3);
 }
 
+/// A bulk deletion begins with what ended first, whenever it was started.
+pub async fn those_that_ended_first_are_deleted_first(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin("started first").await;
+    store.finish("ended first").await;
+    factory.advance(Duration::from_millis(10)).await;
+    store.send(event("started first", "go")).await;
+    let turn = store.turn_of("started first").await;
+    store.commit(&turn, Commit::of(&turn).completes("done")).await;
+    let one = InstanceFilter { limit: Some(1), ..Default::default() };
+    assert_eq!(store.admin().delete_instance_bulk(one).await.expect("deleted").instances_deleted, 1);
+    assert_eq!(store.admin().list_instances().await.expect("read"), vec!["started first"]);
+}
+
+/// Whoever deletes or prunes what is finished leaves alone an instance whose execution has ended and whose next
+/// one has not begun.
+pub async fn bulk_calls_never_remove_an_instance_between_two_executions(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    executions(&store, 2).await;
+    factory.advance(Duration::from_millis(10)).await;
+    let admin = store.admin();
+    let all = InstanceFilter { completed_before: Some(u64::MAX), ..Default::default() };
+    for filter in [
+        InstanceFilter::default(),
+        all.clone(),
+        InstanceFilter { instance_ids: Some(ids(&["a"])), ..Default::default() },
+        InstanceFilter { instance_ids: Some(ids(&["a"])), ..all.clone() },
+    ] {
+        let result = admin.delete_instance_bulk(filter).await.expect("nothing to delete");
+        assert_eq!(result, DeleteInstanceResult::default());
+    }
+    refused_naming(admin.delete_instance("a", false).await, "a");
+    refused_naming(admin.delete_instances_atomic(&ids(&["a"]), false).await, "a");
+    let result = admin.prune_executions_bulk(all, PruneOptions::default()).await.expect("pruned");
+    assert_eq!(result, PruneResult::default(), "it has not ended");
+    let result = admin.prune_executions("a", PruneOptions::default()).await.expect("pruned");
+    assert_eq!(result.executions_deleted, 1);
+    assert_eq!(admin.get_instance_info("a").await.expect("read").status, "Running");
+    let turn = store.turn_of("a").await;
+    assert_eq!((turn.item.execution_id, turn.item.messages.len()), (2, 1), "it goes on");
+}
+
 /// Lets `a` go through this many executions; the last one runs.
 async fn executions(store: &Store<'_>, count: u64) {
     store.begin("a").await;

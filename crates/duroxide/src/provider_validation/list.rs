@@ -248,6 +248,7 @@ macro_rules! __for_each_provider_validation {
                 times_are_really_set,
                 unknown_ids_are_not_found,
                 system_metrics_count_everything,
+                system_metrics_follow_every_change,
                 queue_depths_count_what_waits,
                 trees_are_listed_parents_first,
                 each_execution_has_its_own_history,
@@ -260,15 +261,28 @@ macro_rules! __for_each_provider_validation {
                 a_deletion_of_several_is_all_or_nothing,
                 finished_roots_are_deleted_in_bulk,
                 a_bulk_deletion_keeps_its_limit,
+                those_that_ended_first_are_deleted_first,
+                bulk_calls_never_remove_an_instance_between_two_executions,
                 the_current_execution_is_never_pruned,
                 pruning_keeps_what_it_is_told_to_keep,
                 executions_are_pruned_in_bulk,
+            }
+            paging {
+                pages_follow_each_other_latest_first,
+                a_page_tells_what_the_other_calls_tell,
+                every_condition_of_a_query_holds,
+                ids_with_a_prefix_come_in_their_order,
+                a_listing_goes_on_after_what_it_listed_is_gone,
+                a_cursor_that_leads_nowhere_is_refused,
+                instances_to_prune_are_found,
+                the_time_of_the_store_is_that_of_its_rows,
             }
             bulk {
                 a_turn_appends_fifty_thousand_events,
                 a_turn_schedules_and_cancels_fifty_thousand_activities,
                 a_turn_sends_fifty_thousand_messages,
                 a_turn_starts_many_instances_and_one_call_deletes_them,
+                a_root_is_deleted_with_two_thousand_children,
             }
         }
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ProviderFactory;
 use super::fixture::{Commit, Store, activity, cancel, event, expect_not_found, start, start_child, timer};
-use crate::providers::QueueDepths;
+use crate::providers::{QueueDepths, SystemMetrics};
 
 /// Instances are listed latest first, all or by status.
 pub async fn instances_are_listed_latest_first(factory: &dyn ProviderFactory) {
@@ -82,6 +82,50 @@ pub async fn system_metrics_count_everything(factory: &dyn ProviderFactory) {
         (1, 1, 1),
         "an instance between two executions is running"
     );
+}
+
+/// The counts are right after each kind of change.
+pub async fn system_metrics_follow_every_change(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    let check = async |what: &str, instances: [u64; 3], executions: u64, events: u64| {
+        let seen = store.admin().get_system_metrics().await.expect("read");
+        let [running_instances, completed_instances, failed_instances] = instances;
+        let expected = SystemMetrics {
+            total_instances: instances.iter().sum(),
+            total_executions: executions,
+            running_instances,
+            completed_instances,
+            failed_instances,
+            total_events: events,
+        };
+        assert_eq!(seen, expected, "after {what}");
+    };
+    store.send(start("a")).await;
+    check("a start", [1, 0, 0], 1, 0).await;
+    store.send(start("a")).await;
+    check("a second start of the id", [1, 0, 0], 1, 0).await;
+    let turn = store.turn_of("a").await;
+    check("a fetch", [1, 0, 0], 1, 0).await;
+    store.commit(&turn, Commit::of(&turn).events([super::fixture::started("a", 1)])).await;
+    check("a turn", [1, 0, 0], 1, 1).await;
+    store.send(event("a", "go")).await;
+    let turn = store.turn_of("a").await;
+    store.commit(&turn, Commit::of(&turn).continues_as_new("a")).await;
+    check("a continue-as-new", [1, 0, 0], 2, 1).await;
+    let turn = store.turn_of("a").await;
+    let end = [super::fixture::started("a", 2), super::fixture::completed_event(2, "a", 2, "x")];
+    store.commit(&turn, Commit::of(&turn).events(end).completes("x")).await;
+    check("a completion", [0, 1, 0], 2, 3).await;
+    store.send(event("a", "late")).await;
+    check("a late event", [0, 1, 0], 2, 3).await;
+    store.begin_with("b", |commit| commit.fails("x")).await;
+    check("a failure", [0, 1, 1], 3, 4).await;
+    store.admin().prune_executions("a", Default::default()).await.expect("pruned");
+    check("a prune", [0, 1, 1], 2, 3).await;
+    store.admin().delete_instance("a", false).await.expect("deleted");
+    check("a deletion", [0, 0, 1], 1, 1).await;
+    store.admin().delete_instance_bulk(Default::default()).await.expect("deleted");
+    check("a bulk deletion", [0, 0, 0], 0, 0).await;
 }
 
 /// What waits in the queues, locked or not; timers are counted apart.

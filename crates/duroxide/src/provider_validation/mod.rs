@@ -27,6 +27,7 @@ pub mod instance_locking;
 pub mod lock_expiry;
 pub mod management;
 pub mod messages_without_instance;
+pub mod paging;
 pub mod poison_message;
 pub mod queue_semantics;
 pub mod sessions;

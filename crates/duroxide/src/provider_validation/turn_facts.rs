@@ -55,13 +55,14 @@ pub async fn a_fetch_tells_the_facts(factory: &dyn ProviderFactory) {
     let link = ParentLink { instance: "parent".to_string(), execution_id: 1, event_id: 5 };
     assert_eq!(first.parent, Some(link));
     assert!(first.now_ms >= created);
+    assert_eq!(first.created_at_ms, created);
     factory.advance(Duration::from_millis(30)).await;
     let turn = store.turn_of("child").await;
     store.commit(&turn, Commit::of(&turn).events([started("child", 1), scheduled(2, "child")])).await;
     store.send(event("child", "go")).await;
     let second = facts_of(&store).await;
     assert_eq!(second.last_event_id, 2);
-    assert_eq!(second.incarnation, first.incarnation);
+    assert_eq!((second.incarnation, second.created_at_ms), (first.incarnation, created));
     assert!(second.now_ms >= first.now_ms + 30);
 }
 

@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use duroxide_core::Event;
 
 use super::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderError,
-    PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
+    InstanceTree, OldestReady, ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
+use crate::clock::{Clock as _, SystemClock};
 
 /// Management calls of a store. Unknown ids are permanent errors whose text contains `not found`.
 #[async_trait]
@@ -85,7 +86,9 @@ pub trait ProviderAdmin: Send + Sync {
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError>;
 
-    /// Deletes finished root instances with their trees.
+    /// Deletes finished root instances with their trees, those that ended first to begin with.
+    ///
+    /// A root with a descendant that runs stays, with its whole tree. The filter's limit counts roots.
     async fn delete_instance_bulk(
         &self,
         filter: InstanceFilter,
@@ -104,4 +107,45 @@ pub trait ProviderAdmin: Send + Sync {
         filter: InstanceFilter,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError>;
+
+    // ---- Extensions ----
+
+    /// One page of the instances that match. The default body reads every instance.
+    async fn list_instances_page(&self, query: &InstanceQuery) -> Result<InstancePage, ProviderError> {
+        super::listing::page_by_reading_all(self, query).await
+    }
+
+    /// Up to `limit` instances of which `prune_executions` with this `keep_last` would remove something. The
+    /// default body reads every instance.
+    async fn list_instances_to_prune(
+        &self,
+        keep_last: u32,
+        limit: u32,
+    ) -> Result<Vec<String>, ProviderError> {
+        let (keep, limit) = (size(keep_last.max(1)), size(limit));
+        let mut found = Vec::new();
+        for id in self.list_instances().await? {
+            if found.len() >= limit {
+                break;
+            }
+            if self.list_executions(&id).await?.len() > keep {
+                found.push(id);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Since when the oldest things that are ready wait. The default body does not know.
+    async fn oldest_ready(&self) -> Result<OldestReady, ProviderError> {
+        Ok(OldestReady::default())
+    }
+
+    /// The store's time, in ms since the epoch. The default body takes the system's.
+    async fn now_ms(&self) -> Result<u64, ProviderError> {
+        Ok(SystemClock::default().now_ms())
+    }
+}
+
+fn size(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }

@@ -140,6 +140,8 @@ pub struct TurnFacts {
     pub suspect: bool,
     /// Tells an instance from a later one with the same id.
     pub incarnation: u64,
+    /// When the instance was started: the beginning of its first execution.
+    pub created_at_ms: u64,
     /// The last event of the current execution, 0 before its first turn. From a column, also when the
     /// history cannot be decoded.
     pub last_event_id: u64,

@@ -1,5 +1,7 @@
 //! What management calls take and return.
 
+pub use super::listing::{Cursor, InstancePage, InstanceQuery};
+
 /// One instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceInfo {
@@ -68,6 +70,16 @@ pub struct QueueDepths {
     pub timer_queue: usize,
 }
 
+/// Since when the oldest things that are ready wait, in ms since the epoch. What is locked or due later counts
+/// from the time at which it will be ready.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OldestReady {
+    /// The instance that is ready first; `None` when no inbox holds anything.
+    pub turn_ms: Option<u64>,
+    /// The activity that is ready first; `None` when none is queued.
+    pub work_ms: Option<u64>,
+}
+
 /// The size of one instance.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SystemStats {
@@ -83,7 +95,7 @@ pub struct SystemStats {
     pub kv_total_value_bytes: u64,
 }
 
-/// Which finished instances a bulk call is about.
+/// Which instances a bulk call is about: the finished ones for a deletion, all for a prune.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InstanceFilter {
     /// Only these.

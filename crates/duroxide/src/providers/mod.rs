@@ -3,6 +3,7 @@
 mod admin;
 pub mod error;
 mod fetch;
+mod listing;
 pub mod management;
 pub mod memory;
 mod provider;
@@ -18,9 +19,10 @@ pub use fetch::{
     OrchestrationRef, SessionFetchConfig, SessionLimits, SessionOverlap, Suspects, TurnFacts, TurnRequest,
     WaitUntil, WorkRequest,
 };
+pub use listing::{Cursor, InstancePage, InstanceQuery};
 pub use management::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, PruneOptions,
-    PruneResult, QueueDepths, SystemMetrics, SystemStats,
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, OldestReady,
+    PruneOptions, PruneResult, QueueDepths, SystemMetrics, SystemStats,
 };
 pub use provider::Provider;
 pub use tag::TagFilter;

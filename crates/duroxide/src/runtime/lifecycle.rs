@@ -16,7 +16,7 @@ use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
 use super::process::Queue;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
-use super::{OrchestrationDescriptor, RuntimeOptions, dispatch, sessions};
+use super::{OrchestrationDescriptor, RuntimeOptions, dispatch, gauges, retention, sessions};
 use crate::client::Client;
 use crate::providers::Provider;
 use crate::providers::memory::MemoryProvider;
@@ -108,6 +108,12 @@ impl Runtime {
         node.spawn_until_releasing(node.keeper.clone().run());
         node.spawn_until_releasing(sessions::keep_claims(node.clone()));
         node.spawn_until_releasing(sessions::remove_orphans(node.clone()));
+        if let Some(policy) = node.options.retention.clone() {
+            node.spawn(retention::run(node.clone(), policy));
+        }
+        if !node.options.observability.gauge_poll_interval.is_zero() {
+            node.spawn(gauges::run(node.clone()));
+        }
         Arc::new(Self { node })
     }
 

@@ -9,6 +9,7 @@ mod activity_context;
 mod backoff;
 mod dispatch;
 mod excuses;
+mod gauges;
 mod keeper;
 mod lifecycle;
 mod live;
@@ -18,6 +19,7 @@ mod options;
 #[doc(hidden)]
 pub mod process;
 pub mod registry;
+mod retention;
 mod sessions;
 mod turn;
 mod verdict;
@@ -32,6 +34,7 @@ pub use lifecycle::Runtime;
 pub use observability::{LogFormat, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle};
 pub use options::{RuntimeOptions, UnregisteredBackoffConfig};
 pub use registry::VersionPolicy;
+pub use retention::RetentionPolicy;
 
 /// What an instance runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -28,7 +28,7 @@ pub struct ObservabilityConfig {
     pub service_name: String,
     /// The service's version.
     pub service_version: Option<String>,
-    /// How often gauges are computed. 60 s.
+    /// How often gauges are computed. 60 s; zero means never.
     pub gauge_poll_interval: Duration,
 }
 

@@ -6,6 +6,7 @@ use duroxide_core::SemverRange;
 
 use super::ObservabilityConfig;
 use super::process::ProcessScope;
+use super::retention::RetentionPolicy;
 use crate::providers::TagFilter;
 
 /// How a runtime behaves. Every field has a default: `RuntimeOptions { max_attempts: 3, ..Default::default() }`.
@@ -56,6 +57,8 @@ pub struct RuntimeOptions {
     pub worker_tag_filter: TagFilter,
     /// Executions kept in memory between turns, least recently used dropped first. 10,000.
     pub max_live_executions: usize,
+    /// What to remove automatically. `None`: nothing.
+    pub retention: Option<RetentionPolicy>,
     /// The process that this runtime takes itself to be in; only simulations change it.
     #[doc(hidden)]
     pub process: ProcessScope,
@@ -87,6 +90,7 @@ impl Default for RuntimeOptions {
             worker_node_id: None,
             worker_tag_filter: TagFilter::default(),
             max_live_executions: 10_000,
+            retention: None,
             process: ProcessScope::default(),
         }
     }
@@ -103,6 +107,10 @@ impl RuntimeOptions {
         assert!(!self.worker_lock_timeout.is_zero(), "worker_lock_timeout must be above zero");
         assert!(!self.session_lock_timeout.is_zero(), "session_lock_timeout must be above zero");
         assert!(!self.session_cleanup_interval.is_zero(), "session_cleanup_interval must be above zero");
+        assert!(
+            self.retention.as_ref().is_none_or(|policy| !policy.interval.is_zero()),
+            "retention.interval must be above zero"
+        );
         assert!(
             self.session_idle_timeout
                 > self.worker_lock_timeout.saturating_sub(self.worker_lock_renewal_buffer),

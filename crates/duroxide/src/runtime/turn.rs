@@ -318,6 +318,9 @@ fn after_commit(
         metrics::counter!("duroxide_messages_dropped_total", "reason" => reason.word()).increment(1);
     }
     count(node, &turn);
+    if let (Some(facts), Some(last)) = (&facts, turn.events.last()) {
+        record_duration(facts, last);
+    }
     if let (Some(execution), Some(facts)) = (execution, facts) {
         node.live.keep(instance, facts.incarnation, execution);
     }
@@ -342,6 +345,18 @@ fn count(node: &Node, turn: &Turn) {
         Some(EventKind::OrchestrationContinuedAsNew { .. }) => counters.orch_continue_as_new.increment(),
         Some(_) | None => {}
     }
+}
+
+/// Records how long an instance took, from its first start to its end, over all executions.
+fn record_duration(facts: &TurnFacts, last: &Event) {
+    if !last.is_terminal() || matches!(last.kind, EventKind::OrchestrationContinuedAsNew { .. }) {
+        return;
+    }
+    let completed = matches!(last.kind, EventKind::OrchestrationCompleted { .. });
+    let outcome = if completed { "completed" } else { "failed" };
+    let took_ms = last.timestamp_ms.saturating_sub(facts.created_at_ms);
+    metrics::histogram!("duroxide_orchestration_duration_seconds", "outcome" => outcome)
+        .record(took_ms as f64 / 1000.0);
 }
 
 fn emit(instance: &str, line: &TraceLine) {

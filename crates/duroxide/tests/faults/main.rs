@@ -6,6 +6,7 @@ mod common;
 mod any_store;
 mod capacity;
 mod deployment;
+mod management;
 mod outages;
 mod sessions;
 mod stuck_work;

@@ -1,6 +1,6 @@
 //! Everything that can be read of a store.
 
-use duroxide::providers::{Provider, ProviderAdmin};
+use duroxide::providers::{InstanceQuery, Provider, ProviderAdmin};
 
 use crate::translation::in_words;
 
@@ -21,8 +21,38 @@ async fn whole_store(admin: &dyn ProviderAdmin, lines: &mut Vec<String>) {
     for status in ["Running", "Completed", "Failed", "ContinuedAsNew", "?"] {
         lines.push(format!("{status}: {}", in_words(&admin.list_instances_by_status(status).await)));
     }
+    pages(admin, lines).await;
     lines.push(format!("metrics: {}", in_words(&admin.get_system_metrics().await)));
+    lines.push(format!("oldest: {}", in_words(&admin.oldest_ready().await)));
     lines.push(format!("depths: {}", in_words(&admin.get_queue_depths().await)));
+}
+
+/// Pages of several queries. The cursors are each store's own.
+async fn pages(admin: &dyn ProviderAdmin, lines: &mut Vec<String>) {
+    let text = |text: &str| Some(text.to_string());
+    let queries = [
+        InstanceQuery::default(),
+        InstanceQuery { status: text("Completed"), with_output: true, ..Default::default() },
+        InstanceQuery { parent: text(&crate::items::instance_name(0)), ..Default::default() },
+        InstanceQuery { id_prefix: text("i"), status: text("Running"), ..Default::default() },
+    ];
+    for query in queries {
+        let mut query = InstanceQuery { limit: Some(2), ..query };
+        loop {
+            let page = match admin.list_instances_page(&query).await {
+                Ok(page) => page,
+                Err(error) => return lines.push(format!("page: {error}")),
+            };
+            lines.push(format!("page, more: {}, {:?}", page.next.is_some(), page.instances));
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
+    }
+    for keep_last in [1, 2] {
+        lines.push(format!("to prune: {}", in_words(&admin.list_instances_to_prune(keep_last, 3).await)));
+    }
 }
 
 async fn one_instance(store: &dyn Provider, instance: &str, lines: &mut Vec<String>) {

@@ -191,7 +191,10 @@ fn write_metadata(
         }
     }
     match status {
-        Some(ended @ (Status::Completed | Status::Failed)) => row.status = ended,
+        Some(ended @ (Status::Completed | Status::Failed)) => {
+            row.status = ended;
+            row.ended_at = Some(now);
+        }
         Some(Status::ContinuedAsNew) => {
             row.drop_timers(execution_id, None);
             row.executions.entry(execution_id + 1).or_insert_with(|| ExecutionRow::started(now));

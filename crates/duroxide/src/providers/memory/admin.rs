@@ -8,8 +8,9 @@ use super::read::{count, decoded_events};
 use super::rows::{ExecutionRow, InstanceRow, Ms, Status};
 use super::state::State;
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
+    InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
+    SystemMetrics,
 };
 
 #[async_trait]
@@ -163,6 +164,30 @@ impl ProviderAdmin for MemoryProvider {
     ) -> Result<PruneResult, ProviderError> {
         Ok(self.with_state(|state, _| state.prune_bulk(&filter, &options)))
     }
+
+    async fn list_instances_page(&self, query: &InstanceQuery) -> Result<InstancePage, ProviderError> {
+        self.with_state(|state, _| state.page(query))
+    }
+
+    async fn list_instances_to_prune(
+        &self,
+        keep_last: u32,
+        limit: u32,
+    ) -> Result<Vec<String>, ProviderError> {
+        Ok(self.with_state(|state, _| state.to_prune(keep_last, limit)))
+    }
+
+    async fn oldest_ready(&self) -> Result<OldestReady, ProviderError> {
+        Ok(self.with_state(|state, _| {
+            let turns = state.instances.values().filter_map(|row| Some(row.entry()?.ready_at));
+            let work = state.work.values().map(|row| row.entry().ready_at);
+            OldestReady { turn_ms: turns.min().map(to_time), work_ms: work.min().map(to_time) }
+        }))
+    }
+
+    async fn now_ms(&self) -> Result<u64, ProviderError> {
+        Ok(self.with_state(|_, now| to_time(now)))
+    }
 }
 
 fn known_execution<'a>(
@@ -177,7 +202,7 @@ fn known_execution<'a>(
     })
 }
 
-fn instance_info(instance: &str, row: &InstanceRow) -> InstanceInfo {
+pub(super) fn instance_info(instance: &str, row: &InstanceRow) -> InstanceInfo {
     InstanceInfo {
         instance_id: instance.to_string(),
         orchestration_name: row.name.clone(),

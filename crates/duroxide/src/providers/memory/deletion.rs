@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use duroxide_core::limits::DEFAULT_BULK_INSTANCES;
+
 use super::read::count;
-use super::rows::{ExecutionRow, InstanceRow, to_ms};
+use super::rows::{InstanceRow, Ms, to_ms};
 use super::state::{State, invalid};
 use crate::providers::{DeleteInstanceResult, InstanceFilter, ProviderError, PruneOptions, PruneResult};
-
-/// How many instances a bulk call takes when the filter does not say.
-const DEFAULT_BULK_LIMIT: u32 = 1000;
 
 impl State {
     /// The instance and its descendants, parents before their children.
@@ -83,19 +82,25 @@ impl State {
     }
 
     pub(super) fn delete_bulk(&mut self, filter: &InstanceFilter) -> DeleteInstanceResult {
-        let roots: Vec<String> = self
+        let mut ended: Vec<(Ms, &String)> = self
             .meant(filter)
-            .filter(|(_, row)| row.parent_instance.is_none() && row.status.ends_instance())
+            .filter(|(_, row)| row.parent_instance.is_none())
+            .filter_map(|(id, row)| Some((row.ended_at?, id)))
+            .collect();
+        // The sort keeps the order of creation among equals.
+        ended.sort_by_key(|(ended_at, _)| *ended_at);
+        let roots: Vec<String> = ended
+            .into_iter()
             // A finished root may still have a child that runs.
-            .filter(|(id, _)| !self.tree(id).iter().any(|member| self.is_running(member)))
+            .filter(|(_, id)| !self.tree(id).iter().any(|member| self.is_running(member)))
             .take(limit_of(filter))
-            .map(|(id, _)| id.clone())
+            .map(|(_, id)| id.clone())
             .collect();
         let doomed: Vec<String> = roots.iter().flat_map(|root| self.tree(root)).collect();
         self.delete_all(doomed.iter())
     }
 
-    /// The instances that a bulk call is about, oldest first, without its limit.
+    /// The instances that a bulk call is about, in the order of creation, without its limit.
     fn meant<'a>(
         &'a self,
         filter: &'a InstanceFilter,
@@ -105,10 +110,7 @@ impl State {
             .values()
             .filter(move |id| listed.as_ref().is_none_or(|ids| ids.contains(id)))
             .filter_map(|id| Some((id, self.instances.get(id)?)))
-            .filter(|(_, row)| {
-                row.current_execution()
-                    .is_some_and(|execution| ended_before(execution, filter.completed_before))
-            })
+            .filter(|(_, row)| is_before(row.ended_at, filter.completed_before))
     }
 
     fn delete_all<'a>(&mut self, instances: impl Iterator<Item = &'a String>) -> DeleteInstanceResult {
@@ -119,6 +121,7 @@ impl State {
                 self.ready_turns.remove(&old.pinned, old.suspect, old.ready_at, row.seq);
             }
             self.created.remove(&row.seq);
+            self.by_time.remove(&(row.created_at, row.seq));
             self.forget_child(row.parent_instance.as_deref(), row.seq);
             let work = self.work_of(instance);
             for seq in &work {
@@ -181,7 +184,8 @@ impl State {
             .rev()
             .skip(keep)
             .filter(|(id, execution)| {
-                **id != row.current_execution_id && ended_before(execution, options.completed_before)
+                **id != row.current_execution_id
+                    && is_before(execution.completed_at, options.completed_before)
             })
             .map(|(id, _)| *id)
             .collect();
@@ -196,10 +200,10 @@ impl State {
 }
 
 fn limit_of(filter: &InstanceFilter) -> usize {
-    usize::try_from(filter.limit.unwrap_or(DEFAULT_BULK_LIMIT)).unwrap_or(usize::MAX)
+    usize::try_from(filter.limit.unwrap_or(DEFAULT_BULK_INSTANCES)).unwrap_or(usize::MAX)
 }
 
-fn ended_before(execution: &ExecutionRow, before: Option<u64>) -> bool {
+fn is_before(ended_at: Option<Ms>, before: Option<u64>) -> bool {
     let Some(before) = before else { return true };
-    execution.completed_at.is_some_and(|completed_at| completed_at < to_ms(before))
+    ended_at.is_some_and(|ended_at| ended_at < to_ms(before))
 }

@@ -148,6 +148,7 @@ impl State {
         );
         self.instances.insert(instance.clone(), row);
         self.created.insert(seq, instance.clone());
+        self.by_time.insert((now, seq));
         self.wakes.instances.insert(instance.clone());
         self.put_message(visible_at, start);
         for (position, early) in self.early.remove(&instance).unwrap_or_default() {

@@ -192,6 +192,8 @@ pub(super) struct InstanceRow {
     pub(super) custom_status_version: u64,
     pub(super) created_at: Ms,
     pub(super) updated_at: Ms,
+    /// When the turn that ended the instance was committed.
+    pub(super) ended_at: Option<Ms>,
     pub(super) not_before: Ms,
     pub(super) suspicion: Suspicion,
     pub(super) lock: Option<TurnLock>,
@@ -230,6 +232,7 @@ impl InstanceRow {
             custom_status_version: 0,
             created_at: now,
             updated_at: now,
+            ended_at: None,
             not_before: 0,
             suspicion: Suspicion::Clean,
             lock: None,

@@ -35,6 +35,8 @@ pub(super) struct State {
     pub(super) instances: BTreeMap<String, InstanceRow>,
     /// Instance ids in the order of their creation.
     pub(super) created: BTreeMap<u64, String>,
+    /// The instances by the time of their creation and then its order, as (created_at, seq).
+    pub(super) by_time: BTreeSet<(Ms, u64)>,
     /// The children of each instance, in the order of their creation.
     pub(super) children: BTreeMap<String, BTreeSet<u64>>,
     pub(super) ready_turns: ReadyIndex<Option<i64>>,
@@ -62,6 +64,7 @@ impl State {
         Self {
             instances: BTreeMap::new(),
             created: BTreeMap::new(),
+            by_time: BTreeSet::new(),
             children: BTreeMap::new(),
             ready_turns: ReadyIndex::new(),
             work: BTreeMap::new(),

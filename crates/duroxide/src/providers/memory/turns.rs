@@ -111,6 +111,7 @@ impl State {
                 now_ms: u64::try_from(now).unwrap_or(0),
                 suspect,
                 incarnation: row.incarnation,
+                created_at_ms: u64::try_from(row.created_at).unwrap_or(0),
                 last_event_id: row.current_execution().map_or(0, ExecutionRow::last_event_id),
                 parent: row.parent(),
                 history: loaded.part,

@@ -94,6 +94,11 @@ pub(super) fn ack(tx: &mut Tx<'_>, token: Token, commit: &mut TurnCommit) -> Res
     }
     row.recompute_ready_at(tx)?;
     save(tx, &row)?;
+    if row.status.ends_instance() {
+        // Apart from the rest: most turns end nothing, and these columns are indexed.
+        let sql = "UPDATE instances SET status = ?2, ended_at = ?3 WHERE key = ?1";
+        tx.db.execute(sql, (row.key, row.status.code(), tx.now))?;
+    }
     if appended == Appended::State || row.status.ends_instance() {
         tx.effects.changed.push(about.instance);
     }
@@ -268,14 +273,13 @@ fn drop_inbox(tx: &mut Tx<'_>, row: &mut QueueRow) -> Result<(), Fault> {
 }
 
 fn save(tx: &Tx<'_>, row: &QueueRow) -> Result<(), Fault> {
-    const SQL: &str = "UPDATE instances SET updated_at = ?2, status = ?3, current_execution_id = ?4, pinned_key = ?5, \
-         has_kv = ?6, inbox_count = ?7, next_position = ?8, ready_at = ?9, not_before = ?10, suspect = 0, \
+    const SQL: &str = "UPDATE instances SET updated_at = ?2, current_execution_id = ?3, pinned_key = ?4, \
+         has_kv = ?5, inbox_count = ?6, next_position = ?7, ready_at = ?8, not_before = ?9, suspect = 0, \
          suspect_before = 0, lock_nonce = NULL, lock_visible_at = NULL, lock_position = NULL, \
          lock_watermark = NULL WHERE key = ?1";
     let params = (
         row.key,
         tx.now,
-        row.status.code(),
         to_column(row.current_execution_id),
         row.pinned_key,
         row.has_kv,

@@ -1,19 +1,21 @@
 //! Deleting instances with all that belongs to them.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use duroxide_core::limits::DEFAULT_BULK_INSTANCES;
+use rusqlite::Row;
 
 use super::admin::{children_of, instance_tree};
+use super::db::Db;
 use super::fault::Fault;
 use super::history::rows;
 use super::instance_row::{Status, key_of, known};
 use super::sessions;
 use super::tx::Tx;
-use super::values::{from_column, to_column};
+use super::values::{NEVER, from_column, to_column};
 use super::work::Place;
 use crate::providers::{DeleteInstanceResult, InstanceFilter};
-
-/// How many instances a bulk call takes when the filter does not say.
-pub(super) const DEFAULT_BULK_LIMIT: u32 = 1000;
 
 /// Deletes these instances, all or none.
 pub(super) fn delete_atomic(
@@ -55,7 +57,7 @@ pub(super) fn delete_tree(
 }
 
 fn check_deletable(tx: &Tx<'_>, instance: &str, force: bool) -> Result<(), Fault> {
-    if !force && is_running(tx, instance)? {
+    if !force && is_running(tx.db, instance)? {
         return Err(Fault::Invalid(format!(
             "instance '{instance}' is still running: cancel it or use force"
         )));
@@ -63,54 +65,65 @@ fn check_deletable(tx: &Tx<'_>, instance: &str, force: bool) -> Result<(), Fault
     Ok(())
 }
 
-fn is_running(tx: &Tx<'_>, instance: &str) -> Result<bool, Fault> {
+fn is_running(db: &Db, instance: &str) -> Result<bool, Fault> {
     const SQL: &str = "SELECT status FROM instances WHERE instance_id = ?1";
-    let status = tx.db.first(SQL, [instance], |row| Status::from_code(row.get(0)?))?;
+    let status = db.first(SQL, [instance], |row| Status::from_code(row.get(0)?))?;
     Ok(status.is_some_and(|status| !status.ends_instance()))
 }
 
-/// Deletes finished roots with their trees, oldest first. A root with a child that runs is left alone.
+/// Deletes finished roots with their trees, those that ended first to begin with. A root with a child that runs
+/// is left alone.
 pub(super) fn delete_bulk(tx: &mut Tx<'_>, filter: &InstanceFilter) -> Result<DeleteInstanceResult, Fault> {
-    let limit = usize::try_from(filter.limit.unwrap_or(DEFAULT_BULK_LIMIT)).unwrap_or(usize::MAX);
-    let mut doomed = Vec::new();
-    let mut roots = 0;
-    for root in meant(tx, filter, "parent_instance IS NULL AND i.status IN (2, 3)")? {
-        if roots >= limit {
-            break;
+    const ENDED: &str = "SELECT ended_at, key, instance_id FROM instances INDEXED BY instances_ended \
+         WHERE ended_at IS NOT NULL AND parent_instance IS NULL AND ended_at < ?1 ORDER BY ended_at, key";
+    const LISTED: &str = "SELECT ended_at, key, instance_id FROM instances \
+         WHERE ended_at < ?1 AND parent_instance IS NULL AND instance_id = ?2";
+    let limit = bulk_limit(filter);
+    let before = filter.completed_before.map_or(NEVER, to_column);
+    let mut trees = Vec::new();
+    match &filter.instance_ids {
+        None if limit > 0 => {
+            let mut failed = Ok(());
+            tx.db.each(ENDED, [before], |row| {
+                failed = add_finished_tree(tx.db, row.get(2)?, &mut trees);
+                let enough = trees.len() >= limit || failed.is_err();
+                Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            failed?;
         }
-        let tree = instance_tree(tx.db, &root)?.all_ids;
-        let mut running = false;
-        for member in &tree {
-            running = running || is_running(tx, member)?;
-        }
-        if !running {
-            roots += 1;
-            doomed.extend(tree);
+        None => {}
+        Some(ids) => {
+            let mut roots: Vec<(i64, i64, String)> = Vec::new();
+            for id in ids.iter().collect::<BTreeSet<_>>() {
+                let root = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+                roots.extend(tx.db.first(LISTED, (before, id), root)?);
+            }
+            roots.sort_unstable();
+            for (_, _, root) in roots {
+                if trees.len() < limit {
+                    add_finished_tree(tx.db, root, &mut trees)?;
+                }
+            }
         }
     }
-    delete_all(tx, doomed.iter())
+    delete_all(tx, trees.iter().flatten())
 }
 
-/// The instances that a bulk call is about, oldest first; `condition` is SQL about `i`, the instance.
-pub(super) fn meant(tx: &Tx<'_>, filter: &InstanceFilter, condition: &str) -> Result<Vec<String>, Fault> {
-    let listed = if filter.instance_ids.is_some() { "AND i.instance_id = ?2" } else { "AND ?2 IS NULL" };
-    let sql = format!(
-        "SELECT i.key, i.instance_id FROM instances i JOIN executions e \
-         ON e.instance_key = i.key AND e.execution_id = i.current_execution_id \
-         WHERE {condition} AND (?1 IS NULL OR e.completed_at < ?1) {listed} ORDER BY i.key"
-    );
-    let before = filter.completed_before.map(to_column);
-    let mut found: Vec<(i64, String)> = Vec::new();
-    match &filter.instance_ids {
-        None => found = tx.db.all(&sql, (before, None::<String>), |row| Ok((row.get(0)?, row.get(1)?)))?,
-        Some(ids) => {
-            for id in ids.iter().collect::<BTreeSet<_>>() {
-                found.extend(tx.db.first(&sql, (before, Some(id)), |row| Ok((row.get(0)?, row.get(1)?)))?);
-            }
-            found.sort_unstable();
+/// Adds the tree of a finished root, unless one of it runs.
+fn add_finished_tree(db: &Db, root: String, trees: &mut Vec<Vec<String>>) -> Result<(), Fault> {
+    let tree = instance_tree(db, &root)?.all_ids;
+    for member in &tree {
+        if is_running(db, member)? {
+            return Ok(());
         }
     }
-    Ok(found.into_iter().map(|(_, id)| id).collect())
+    trees.push(tree);
+    Ok(())
+}
+
+/// How many instances a bulk call takes.
+pub(super) fn bulk_limit(filter: &InstanceFilter) -> usize {
+    usize::try_from(filter.limit.unwrap_or(DEFAULT_BULK_INSTANCES)).unwrap_or(usize::MAX)
 }
 
 fn delete_all<'a>(

@@ -161,6 +161,7 @@ fn is_compatible(filter: Option<&DispatcherCapabilityFilter>, pinned_key: i64) -
 struct Description {
     instance: String,
     incarnation: u64,
+    created_at: Ms,
     name: String,
     version: String,
     parent: Option<ParentLink>,
@@ -229,6 +230,7 @@ fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<Option<RawTu
             now_ms: from_column(tx.now),
             suspect,
             incarnation: about.incarnation,
+            created_at_ms: from_column(about.created_at),
             last_event_id: about.last_event_id,
             parent: about.parent,
             history: part,
@@ -242,7 +244,7 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
         "SELECT ",
         queue_columns!(),
         ", i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, i.parent_execution_id, \
-         i.parent_event_id, e.last_event_id FROM instances i LEFT JOIN executions e \
+         i.parent_event_id, e.last_event_id, i.created_at FROM instances i LEFT JOIN executions e \
          ON e.instance_key = i.key AND e.execution_id = i.current_execution_id WHERE i.key = ?1"
     );
     const AT: usize = QUEUE_COLUMNS;
@@ -253,6 +255,7 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
         let about = Description {
             instance: row.get(AT)?,
             incarnation: row.get::<_, i64>(AT + 1)?.cast_unsigned(),
+            created_at: row.get(AT + 8)?,
             name: row.get(AT + 2)?,
             version: row.get(AT + 3)?,
             parent: ParentLink::from_fields(

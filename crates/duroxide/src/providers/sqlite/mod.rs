@@ -39,6 +39,7 @@ mod fetch_work;
 mod group;
 mod history;
 mod instance_row;
+mod listing;
 mod location;
 mod open;
 mod options;

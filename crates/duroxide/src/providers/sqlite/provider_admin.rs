@@ -4,10 +4,12 @@ use async_trait::async_trait;
 use duroxide_core::Event;
 
 use super::store::SqliteProvider;
-use super::{admin, delete, prune};
+use super::values::from_column;
+use super::{admin, delete, listing, prune};
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
+    InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
+    SystemMetrics,
 };
 
 #[async_trait]
@@ -123,5 +125,26 @@ impl ProviderAdmin for SqliteProvider {
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
         self.write("prune_executions_bulk", 0, move |tx| prune::prune_bulk(tx, &filter, &options)).await
+    }
+
+    async fn list_instances_page(&self, query: &InstanceQuery) -> Result<InstancePage, ProviderError> {
+        let walk = listing::Walk::new(query)?;
+        self.read_with("list_instances_page", move |db| walk.page(db)).await
+    }
+
+    async fn list_instances_to_prune(
+        &self,
+        keep_last: u32,
+        limit: u32,
+    ) -> Result<Vec<String>, ProviderError> {
+        self.read_with("list_instances_to_prune", move |db| prune::to_prune(db, keep_last, limit)).await
+    }
+
+    async fn oldest_ready(&self) -> Result<OldestReady, ProviderError> {
+        self.read_with("oldest_ready", admin::oldest_ready).await
+    }
+
+    async fn now_ms(&self) -> Result<u64, ProviderError> {
+        Ok(from_column(self.now()))
     }
 }

@@ -1,6 +1,9 @@
 //! Deleting old executions, never the current one.
 
-use super::delete::{DEFAULT_BULK_LIMIT, meant};
+use std::collections::BTreeSet;
+
+use super::db::Db;
+use super::delete::bulk_limit;
 use super::fault::Fault;
 use super::history::rows;
 use super::instance_row::known;
@@ -21,12 +24,38 @@ pub(super) fn prune_bulk(
     filter: &InstanceFilter,
     options: &PruneOptions,
 ) -> Result<PruneResult, Fault> {
-    let limit = usize::try_from(filter.limit.unwrap_or(DEFAULT_BULK_LIMIT)).unwrap_or(usize::MAX);
     let mut result = PruneResult::default();
-    for instance in meant(tx, filter, "1")?.iter().take(limit) {
-        prune_one(tx, instance, options, &mut result)?;
+    for instance in meant(tx, filter)? {
+        prune_one(tx, &instance, options, &mut result)?;
     }
     Ok(result)
+}
+
+/// The instances that a bulk prune is about, in the order of creation.
+fn meant(tx: &Tx<'_>, filter: &InstanceFilter) -> Result<Vec<String>, Fault> {
+    const ALL: &str =
+        "SELECT key, instance_id FROM instances WHERE ?1 IS NULL OR ended_at < ?1 ORDER BY key LIMIT ?2";
+    const LISTED: &str = "SELECT key, instance_id FROM instances \
+         WHERE (?1 IS NULL OR ended_at < ?1) AND instance_id = ?2";
+    let before = filter.completed_before.map(to_column);
+    let limit = bulk_limit(filter);
+    let Some(ids) = &filter.instance_ids else {
+        return Ok(tx.db.all(ALL, (before, rows(limit)), |row| row.get(1))?);
+    };
+    let mut found: Vec<(i64, String)> = Vec::new();
+    for id in ids.iter().collect::<BTreeSet<_>>() {
+        found.extend(tx.db.first(LISTED, (before, id), |row| Ok((row.get(0)?, row.get(1)?)))?);
+    }
+    found.sort_unstable();
+    Ok(found.into_iter().take(limit).map(|(_, id)| id).collect())
+}
+
+/// The instances that continued as new at least this often without being pruned since, oldest first.
+pub(super) fn to_prune(db: &Db, keep_last: u32, limit: u32) -> Result<Vec<String>, Fault> {
+    const SQL: &str = "SELECT i.instance_id FROM (SELECT instance_key FROM executions INDEXED BY executions_continued \
+         WHERE status = 4 GROUP BY instance_key HAVING count(*) >= ?1 LIMIT ?2) \
+         JOIN instances i ON i.key = instance_key ORDER BY i.key";
+    Ok(db.all(SQL, (keep_last.max(1), limit), |row| row.get(0))?)
 }
 
 fn prune_one(

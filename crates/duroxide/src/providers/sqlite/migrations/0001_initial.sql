@@ -11,6 +11,7 @@ CREATE TABLE instances (
     parent_event_id      INTEGER,
     created_at           INTEGER NOT NULL,
     updated_at           INTEGER NOT NULL,
+    ended_at             INTEGER,             -- NULL while it runs
     status               INTEGER NOT NULL,    -- 1 running, 2 completed, 3 failed
     current_execution_id INTEGER NOT NULL,
     pinned_key           INTEGER NOT NULL,    -- packed version of the current execution, -1 for none
@@ -32,6 +33,11 @@ CREATE TABLE instances (
 -- What a fetch looks at. Ends with the key, so that ties go to the oldest instance.
 CREATE INDEX instances_ready ON instances (pinned_key, suspect, ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX instances_parent ON instances (parent_instance) WHERE parent_instance IS NOT NULL;
+-- What listings walk, latest first. Written when an instance starts, begins under another name, and ends.
+CREATE INDEX instances_status ON instances (status, created_at, key);
+CREATE INDEX instances_name ON instances (name, created_at, key);
+-- Finished roots, those that ended first to begin with: what retention looks at.
+CREATE INDEX instances_ended ON instances (ended_at) WHERE ended_at IS NOT NULL AND parent_instance IS NULL;
 
 CREATE TABLE executions (
     instance_key  INTEGER NOT NULL,
@@ -49,6 +55,9 @@ CREATE TABLE executions (
     failure       TEXT,                       -- JSON of the error
     PRIMARY KEY (instance_key, execution_id)
 ) STRICT, WITHOUT ROWID;
+
+-- Executions that can be pruned.
+CREATE INDEX executions_continued ON executions (instance_key) WHERE status = 4;
 
 CREATE TABLE history (
     instance_key INTEGER NOT NULL,
