@@ -97,6 +97,24 @@ async fn acks_that_fail_while_fetches_work_poison_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn outages_that_cost_an_activity_its_lock_again_and_again_do_not_poison_it() {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let options = RuntimeOptions { max_attempts: 2, ..options() };
+    let runtime = world.start(counting(&runs, Duration::from_secs(100)), chain(1), options).await;
+    world.client.start_orchestration("unlucky", "Chain", "x").await.expect("start");
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        world.store.set_away(true);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        world.store.set_away(false);
+    }
+    assert_eq!(world.output("unlucky").await, "x");
+    assert!(runs.load(Ordering::SeqCst) > 3, "it lost its lock more often than max_attempts");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_result_whose_first_ack_fails_is_kept_and_the_activity_does_not_run_again() {
     let world = World::new();
     let runs = Arc::new(AtomicU32::new(0));
