@@ -26,10 +26,10 @@ pub use duroxide_core::{
 pub use providers::{
     Cursor, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
     InstanceTree, ProviderAdmin, PruneOptions, PruneResult, QueueDepths, ScheduledActivityIdentifier,
-    SessionFetchConfig, SystemMetrics, SystemStats, TagFilter,
+    SessionFetchConfig, SystemMetrics, SystemStats, TagFilter, WaitingByTag,
 };
 pub use runtime::registry::{OrchestrationRegistry, OrchestrationRegistryBuilder};
-pub use runtime::{ActivityContext, OrchestrationDescriptor, RuntimeOptions};
+pub use runtime::{ActivityContext, HeartbeatError, OrchestrationDescriptor, RuntimeOptions};
 
 /// A store that is shared.
 pub type ProviderRef = std::sync::Arc<dyn providers::Provider>;

@@ -28,6 +28,8 @@ pub const MAX_KV_VALUE_BYTES: usize = 1024 * 1024;
 pub const MAX_CUSTOM_STATUS_BYTES: usize = 256 * 1024;
 /// The name of an activity's tag.
 pub const MAX_TAG_NAME_BYTES: usize = 256;
+/// What an activity may report about its progress at a time.
+pub const MAX_PROGRESS_BYTES: usize = 64 * 1024;
 /// Tags that one worker accepts.
 pub const MAX_WORKER_TAGS: usize = 5;
 /// Unread queue messages that continue-as-new carries inside the next start; the rest are put back.

@@ -220,6 +220,10 @@ impl Provider for FaultyStore {
         self.world.store.separates_suspects()
     }
 
+    async fn record_progress(&self, lock_token: &str, details: &str) -> Result<(), ProviderError> {
+        self.call(Site::RenewWork, self.world.store.record_progress(lock_token, details)).await
+    }
+
     async fn lost_work_items(
         &self,
         lock_tokens: &[String],

@@ -6,7 +6,7 @@ use super::{Client, ClientError};
 use crate::providers::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
     InstanceTree, ProviderAdmin, ProviderError, ProviderErrorKind, PruneOptions, PruneResult, QueueDepths,
-    SystemMetrics,
+    SystemMetrics, WaitingByTag,
 };
 
 impl Client {
@@ -79,6 +79,12 @@ impl Client {
     /// How much waits in the queues.
     pub async fn get_queue_depths(&self) -> Result<QueueDepths, ClientError> {
         Ok(self.admin()?.get_queue_depths().await?)
+    }
+
+    /// The activities that wait for a worker, by tag. Work that no live worker accepts shows here as a count that
+    /// stays and an age that grows.
+    pub async fn get_waiting_by_tag(&self) -> Result<Vec<WaitingByTag>, ClientError> {
+        Ok(self.admin()?.waiting_by_tag().await?)
     }
 
     /// An instance and all that descend from it.

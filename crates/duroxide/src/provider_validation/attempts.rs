@@ -2,6 +2,7 @@
 
 use super::ProviderFactory;
 use super::fixture::{Store, activity, event, start};
+use crate::providers::{ProviderErrorKind, SessionLimits, Suspects, TagFilter, WorkRequest};
 
 /// A fetch counts, whether it ends by an abandon or by the loss of the lock.
 pub async fn every_fetch_is_an_attempt(factory: &dyn ProviderFactory) {
@@ -85,4 +86,44 @@ pub async fn every_fetch_of_a_work_item_is_an_attempt(factory: &dyn ProviderFact
     assert_eq!(store.work().await.attempts, 3);
     store.queue_work(activity("a", 3)).await;
     assert_eq!(store.work().await.attempts, 1);
+}
+
+async fn fetch_progress(store: &Store<'_>) -> (String, Option<String>) {
+    let request = WorkRequest {
+        lock_timeout: store.lock,
+        poll_timeout: std::time::Duration::ZERO,
+        session: None,
+        session_limits: SessionLimits::NONE,
+        tags: TagFilter::DefaultOnly,
+        max_items: 1,
+        suspects: Suspects::AdmitOne,
+    };
+    let mut work = store.provider.fetch_work(request).await.expect("a fetch does not fail");
+    let work = work.pop().expect("ready");
+    (work.lock_token, work.progress)
+}
+
+/// What an attempt reports is there for the next one, however it ended; who lost the lock reports nothing.
+pub async fn progress_is_kept_for_the_next_attempt(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.keeps_progress() {
+        return;
+    }
+    store.queue_work(activity("a", 2)).await;
+    let (first, progress) = fetch_progress(&store).await;
+    assert_eq!(progress, None);
+    for details in ["one", "two"] {
+        store.provider.record_progress(&first, details).await.expect("held");
+    }
+    store.provider.abandon_work_item(&first, None, false).await.expect("held");
+    let (second, progress) = fetch_progress(&store).await;
+    assert_eq!(progress.as_deref(), Some("two"));
+    store.expire_locks().await;
+    let lost = store.provider.record_progress(&second, "late").await.expect_err("the lock expired");
+    assert_eq!(lost.kind(), ProviderErrorKind::LockLost);
+    let (third, progress) = fetch_progress(&store).await;
+    assert_eq!(progress.as_deref(), Some("two"), "an attempt that reports nothing keeps what was there");
+    store.provider.ack_work_item(&third, None).await.expect("held");
+    let ended = store.provider.record_progress(&third, "after").await.expect_err("it is done");
+    assert_eq!(ended.kind(), ProviderErrorKind::LockLost);
 }

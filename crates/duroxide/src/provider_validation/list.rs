@@ -37,6 +37,7 @@ macro_rules! __for_each_provider_validation {
             }
             attempts {
                 every_fetch_is_an_attempt,
+                progress_is_kept_for_the_next_attempt,
                 the_count_is_the_highest_among_the_messages,
                 a_message_that_was_not_fetched_is_not_counted,
                 ignoring_an_attempt_takes_back_one,
@@ -163,6 +164,7 @@ macro_rules! __for_each_provider_validation {
                 a_worker_for_any_tag_gets_all_in_order,
                 a_worker_for_nothing_gets_nothing,
                 a_tag_survives_abandons_and_expiry,
+                waiting_work_is_counted_by_tag,
             }
             sessions {
                 a_worker_without_sessions_gets_none_of_theirs,

@@ -82,3 +82,23 @@ pub async fn a_tag_survives_abandons_and_expiry(factory: &dyn ProviderFactory) {
     store.expect_no_work().await;
     assert_eq!(store.fetch_tagged(&gpu).await.expect("ready").item, tagged(3, Some("gpu")));
 }
+
+/// What waits for a worker is counted by tag, with the age of the oldest; what is in progress is not.
+pub async fn waiting_work_is_counted_by_tag(factory: &dyn ProviderFactory) {
+    let store = three(factory).await;
+    let Some(admin) = store.provider.as_management_capability() else { return };
+    factory.advance(store.lock).await;
+    store.queue_work(tagged(5, Some("gpu"))).await;
+    let by_tag = admin.waiting_by_tag().await.expect("counted");
+    let counts: Vec<(Option<&str>, usize)> =
+        by_tag.iter().map(|waiting| (waiting.tag.as_deref(), waiting.waiting)).collect();
+    assert_eq!(counts, [(None, 1), (Some("disk"), 1), (Some("gpu"), 2)]);
+    assert!(by_tag.iter().all(|waiting| waiting.oldest_age >= store.lock), "{by_tag:?}");
+    store.fetch_tagged(&TagFilter::tags(["gpu"])).await.expect("ready");
+    store.fetch_tagged(&TagFilter::tags(["disk"])).await.expect("ready");
+    let by_tag = admin.waiting_by_tag().await.expect("counted");
+    let counts: Vec<(Option<&str>, usize)> =
+        by_tag.iter().map(|waiting| (waiting.tag.as_deref(), waiting.waiting)).collect();
+    assert_eq!(counts, [(None, 1), (Some("gpu"), 1)]);
+    assert!(by_tag.last().is_some_and(|gpu| gpu.oldest_age < store.lock), "only the new one is left");
+}

@@ -6,6 +6,7 @@ use duroxide_core::Event;
 use super::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
     InstanceTree, OldestReady, ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    WaitingByTag,
 };
 use crate::clock::{Clock as _, SystemClock};
 
@@ -143,6 +144,11 @@ pub trait ProviderAdmin: Send + Sync {
     /// The store's time, in ms since the epoch. The default body takes the system's.
     async fn now_ms(&self) -> Result<u64, ProviderError> {
         Ok(SystemClock::default().now_ms())
+    }
+
+    /// The activities that wait for a worker, by tag in the order of their names, those without a tag first.
+    async fn waiting_by_tag(&self) -> Result<Vec<WaitingByTag>, ProviderError> {
+        Err(ProviderError::permanent("waiting_by_tag", "this store does not count its work by tag"))
     }
 }
 

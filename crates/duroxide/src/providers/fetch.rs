@@ -192,6 +192,8 @@ pub struct FetchedWork {
     pub suspect: bool,
     /// The orchestration that scheduled it, from the instance's row; `None` if the store does not tell.
     pub orchestration: Option<OrchestrationRef>,
+    /// What an earlier attempt reported last; `None` if nothing, or if the store keeps no progress.
+    pub progress: Option<String>,
 }
 
 /// An orchestration by name and version.

@@ -80,6 +80,19 @@ pub struct OldestReady {
     pub work_ms: Option<u64>,
 }
 
+/// Activities of one tag that wait for a worker.
+///
+/// A count that stays and an age that grows mean that no live worker accepts the tag, or too few do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingByTag {
+    /// The tag; `None` for activities without one.
+    pub tag: Option<String>,
+    /// How many wait, not counting those in progress.
+    pub waiting: usize,
+    /// How long the oldest of them has been waiting, by the store's clock.
+    pub oldest_age: std::time::Duration,
+}
+
 /// The size of one instance.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SystemStats {

@@ -22,7 +22,7 @@ pub use fetch::{
 pub use listing::{Cursor, InstancePage, InstanceQuery};
 pub use management::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, OldestReady,
-    PruneOptions, PruneResult, QueueDepths, SystemMetrics, SystemStats,
+    PruneOptions, PruneResult, QueueDepths, SystemMetrics, SystemStats, WaitingByTag,
 };
 pub use provider::Provider;
 pub use tag::TagFilter;

@@ -234,6 +234,7 @@ pub trait Provider: Any + Send + Sync {
             // Without the extension nobody knows how the previous attempt ended.
             suspect: attempts > 1,
             orchestration: None,
+            progress: None,
         });
         Ok(work.into_iter().collect())
     }
@@ -245,6 +246,20 @@ pub trait Provider: Any + Send + Sync {
 
     /// Whether the store looks at [`WorkRequest::session_limits`].
     fn limits_sessions(&self) -> bool {
+        false
+    }
+
+    /// Keeps what an activity reports about its progress with its work item, in place of what it reported before,
+    /// for [`FetchedWork::progress`] of the next attempt. Whether the store does is told by
+    /// [`Provider::keeps_progress`]; one that does not forgets it.
+    async fn record_progress(&self, lock_token: &str, details: &str) -> Result<(), ProviderError> {
+        // Nothing to do, by design: a plain store has no place for it.
+        let (_, _) = (lock_token, details);
+        Ok(())
+    }
+
+    /// Whether the store keeps the progress of activities.
+    fn keeps_progress(&self) -> bool {
         false
     }
 

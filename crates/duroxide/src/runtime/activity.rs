@@ -46,6 +46,14 @@ impl Work {
     }
 }
 
+/// One fetch of an activity.
+struct Attempt {
+    number: u32,
+    token: String,
+    orchestration: Option<OrchestrationRef>,
+    progress: Option<String>,
+}
+
 /// How the handler ended.
 enum Ended {
     Returned(Result<String, String>),
@@ -58,7 +66,7 @@ enum Ended {
 
 /// Processes one fetched activity to its ack, or gives it back.
 pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
-    let FetchedWork { item, lock_token, attempts, orchestration, .. } = fetched;
+    let FetchedWork { item, lock_token, attempts, orchestration, progress, .. } = fetched;
     let lock = node.keeper.keep(Queue::Activities, &lock_token);
     let json = item.clone();
     let WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } = item else {
@@ -88,7 +96,8 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let Some(turn) = session_turn(&node, &work, &lock).await else {
         return abandon(&node, &lock_token, None, true).await;
     };
-    run(&node, &lock_token, &lock, work, handler, attempts, orchestration).await;
+    let attempt = Attempt { number: attempts, token: lock_token, orchestration, progress };
+    run(&node, attempt, &lock, work, handler).await;
     drop((turn, slot));
 }
 
@@ -105,16 +114,15 @@ async fn session_turn(node: &Node, work: &Work, lock: &KeptLock) -> Option<Optio
 
 async fn run(
     node: &Arc<Node>,
-    token: &str,
+    attempt: Attempt,
     lock: &KeptLock,
     work: Work,
     handler: Arc<dyn ActivityHandler>,
-    attempts: u32,
-    orchestration: Option<OrchestrationRef>,
 ) {
     let key = work.key();
+    let token = &attempt.token.clone();
     let cancelled = CancellationToken::new();
-    let context = context(node, &work, attempts, orchestration, cancelled.clone()).await;
+    let context = context(node, &work, attempt, cancelled.clone()).await;
     let completion = match run_handler(node, handler, context, work.input.clone(), lock, &cancelled).await {
         Ended::Returned(result) => match checked(&work, result) {
             Ok(result) => {
@@ -159,11 +167,10 @@ fn failure(node: &Node, work: &Work, message: String) -> WorkItem {
 async fn context(
     node: &Arc<Node>,
     work: &Work,
-    attempt: u32,
-    orchestration: Option<OrchestrationRef>,
+    attempt: Attempt,
     cancelled: CancellationToken,
 ) -> ActivityContext {
-    let orchestration = match orchestration {
+    let orchestration = match attempt.orchestration {
         Some(orchestration) => orchestration,
         None => look_up_orchestration(node, &work.instance).await,
     };
@@ -177,7 +184,9 @@ async fn context(
         orchestration_name: orchestration.name,
         orchestration_version: orchestration.version,
         worker_id: node.node_id.clone(),
-        attempt,
+        attempt: attempt.number,
+        lock_token: attempt.token,
+        progress: attempt.progress,
     };
     ActivityContext::new(facts, cancelled, node.provider.clone())
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use duroxide_core::limits::MAX_PROGRESS_BYTES;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Client;
-use crate::providers::Provider;
+use crate::providers::{Provider, ProviderError, ProviderErrorKind};
 
 /// What an activity can do and know. Cheap to clone.
 #[derive(Clone)]
@@ -15,8 +16,27 @@ pub struct ActivityContext {
     provider: Arc<dyn Provider>,
 }
 
+/// Why a heartbeat was not recorded.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum HeartbeatError {
+    /// Nobody waits for the result any more: the activity was cancelled, or its lock passed to another worker.
+    #[error("nobody waits for the activity any more")]
+    Cancelled,
+    /// The details are too large; nothing was recorded.
+    #[error("the progress details have {bytes} bytes, the limit is {limit}")]
+    TooLarge {
+        /// How large they are.
+        bytes: usize,
+        /// How large they may be.
+        limit: usize,
+    },
+    /// The store failed; whether they were recorded is unknown. The activity may go on.
+    #[error("the progress could not be recorded")]
+    Store(#[source] ProviderError),
+}
+
 /// Which activity runs, for whom and where.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct ActivityFacts {
     pub(super) instance: String,
     pub(super) execution_id: u64,
@@ -28,6 +48,8 @@ pub(super) struct ActivityFacts {
     pub(super) orchestration_version: String,
     pub(super) worker_id: String,
     pub(super) attempt: u32,
+    pub(super) lock_token: String,
+    pub(super) progress: Option<String>,
 }
 
 impl ActivityContext {
@@ -110,6 +132,44 @@ impl ActivityContext {
         self.cancelled.clone()
     }
 
+    /// Records how far the activity is, for the next attempt if this one does not end. Each call replaces what was
+    /// recorded before. It is not needed to keep the activity's lock: the runtime does that.
+    ///
+    /// ```
+    /// # use duroxide::ActivityContext;
+    /// async fn copy(ctx: ActivityContext, rows: String) -> Result<String, String> {
+    ///     let rows: u64 = rows.parse().map_err(|_| "not a number".to_string())?;
+    ///     let done = ctx.last_progress().and_then(|row| row.parse().ok()).unwrap_or(0);
+    ///     for row in done..rows {
+    ///         // Copy one row here; then it need not be copied again.
+    ///         ctx.heartbeat((row + 1).to_string()).await.map_err(|error| error.to_string())?;
+    ///     }
+    ///     Ok(format!("{rows} rows"))
+    /// }
+    /// ```
+    pub async fn heartbeat(&self, details: impl Into<String>) -> Result<(), HeartbeatError> {
+        let details = details.into();
+        if details.len() > MAX_PROGRESS_BYTES {
+            return Err(HeartbeatError::TooLarge { bytes: details.len(), limit: MAX_PROGRESS_BYTES });
+        }
+        if self.cancelled.is_cancelled() {
+            return Err(HeartbeatError::Cancelled);
+        }
+        match self.provider.record_progress(&self.facts.lock_token, &details).await {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ProviderErrorKind::LockLost => {
+                self.cancelled.cancel();
+                Err(HeartbeatError::Cancelled)
+            }
+            Err(error) => Err(HeartbeatError::Store(error)),
+        }
+    }
+
+    /// What the latest attempt before this one recorded last; `None` if there was none or it recorded nothing.
+    pub fn last_progress(&self) -> Option<&str> {
+        self.facts.progress.as_deref()
+    }
+
     /// A client of the store that the activity came from.
     pub fn get_client(&self) -> Client {
         Client::new(self.provider.clone())
@@ -152,6 +212,10 @@ impl ActivityContext {
 
 impl std::fmt::Debug for ActivityContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ActivityContext").field("facts", &self.facts).finish_non_exhaustive()
+        f.debug_struct("ActivityContext")
+            .field("instance", &self.facts.instance)
+            .field("activity_id", &self.facts.activity_id)
+            .field("name", &self.facts.name)
+            .finish_non_exhaustive()
     }
 }

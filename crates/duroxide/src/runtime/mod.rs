@@ -27,7 +27,7 @@ mod verdict;
 #[doc(hidden)]
 pub mod verify;
 
-pub use activity_context::ActivityContext;
+pub use activity_context::{ActivityContext, HeartbeatError};
 pub use duroxide_core::OrchestrationStatus;
 pub use duroxide_core::limits;
 pub use lifecycle::Runtime;

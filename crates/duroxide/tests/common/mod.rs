@@ -311,6 +311,7 @@ impl Provider for Faulty {
                 attempts,
                 suspect: attempts > 1,
                 orchestration: None,
+                progress: None,
             });
             return Ok(work.into_iter().collect());
         }
@@ -325,6 +326,13 @@ impl Provider for Faulty {
 
     fn separates_suspects(&self) -> bool {
         !self.plain && self.inner.separates_suspects()
+    }
+
+    async fn record_progress(&self, token: &str, details: &str) -> Result<(), ProviderError> {
+        if self.plain {
+            return Ok(());
+        }
+        self.call("record_progress", self.inner.record_progress(token, details)).await
     }
 
     async fn lost_work_items(&self, tokens: &[String], lock: Duration) -> Result<Vec<String>, ProviderError> {

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod activities;
 mod any_store;
 mod capacity;
 mod deployment;

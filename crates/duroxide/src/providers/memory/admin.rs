@@ -10,7 +10,7 @@ use super::state::State;
 use crate::providers::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
     InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    SystemMetrics,
+    SystemMetrics, WaitingByTag,
 };
 
 #[async_trait]
@@ -106,6 +106,10 @@ impl ProviderAdmin for MemoryProvider {
                 timer_queue,
             }
         }))
+    }
+
+    async fn waiting_by_tag(&self) -> Result<Vec<WaitingByTag>, ProviderError> {
+        Ok(self.with_state(|state, now| state.waiting_by_tag(now)))
     }
 
     async fn list_children(&self, instance: &str) -> Result<Vec<String>, ProviderError> {

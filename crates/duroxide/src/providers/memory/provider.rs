@@ -201,6 +201,14 @@ impl Provider for MemoryProvider {
         true
     }
 
+    fn keeps_progress(&self) -> bool {
+        true
+    }
+
+    async fn record_progress(&self, lock_token: &str, details: &str) -> Result<(), ProviderError> {
+        self.with_state(|state, now| state.record_progress(now, lock_token, details.to_string()))
+    }
+
     async fn lost_work_items(
         &self,
         lock_tokens: &[String],

@@ -340,6 +340,7 @@ pub(super) struct WorkRow {
     pub(super) visible_at: Ms,
     pub(super) suspicion: Suspicion,
     pub(super) lock: Option<WorkLock>,
+    pub(super) progress: Option<String>,
     pub(super) item: Stored<WorkItem>,
     pub(super) indexed: Option<WorkEntry>,
 }

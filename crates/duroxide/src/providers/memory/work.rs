@@ -1,5 +1,6 @@
 //! Work items: activities to run, and the sessions that some of them belong to.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use duroxide_core::{AppErrorKind, ErrorDetails, ItemKind, WorkItem, columns_of};
@@ -11,7 +12,8 @@ use super::state::{State, check_instance, invalid};
 use super::turns::Fetched;
 use crate::clock::millis;
 use crate::providers::{
-    FetchedWork, OrchestrationRef, ProviderError, SessionFetchConfig, SessionOverlap, Suspects, WorkRequest,
+    FetchedWork, OrchestrationRef, ProviderError, SessionFetchConfig, SessionOverlap, Suspects, WaitingByTag,
+    WorkRequest,
 };
 
 /// Checks that an item belongs into the worker queue.
@@ -75,6 +77,7 @@ impl State {
             visible_at: now,
             suspicion: Suspicion::Clean,
             lock: None,
+            progress: None,
             item: Stored::Value(item),
             indexed: None,
         };
@@ -169,7 +172,7 @@ impl State {
         let suspect = row.suspicion.is_suspect();
         row.suspicion = row.suspicion.when_locked();
         row.attempts = row.attempts.saturating_add(1);
-        let attempts = row.attempts;
+        let (attempts, progress) = (row.attempts, row.progress.clone());
         let until = now.saturating_add(to_ms(millis(request.lock_timeout)));
         row.lock = Some(WorkLock { token: token.clone(), until });
         if let (Some(session_id), Some(config)) = (row.route.session_id.clone(), &request.session) {
@@ -180,7 +183,7 @@ impl State {
             .instances
             .get(item.instance())
             .map(|row| OrchestrationRef { name: row.name.clone(), version: row.version.clone() });
-        Some(FetchedWork { item, lock_token: token, attempts, suspect, orchestration })
+        Some(FetchedWork { item, lock_token: token, attempts, suspect, orchestration, progress })
     }
 
     /// A claim lasts at least as long as the lock of any item of its session.
@@ -276,6 +279,33 @@ impl State {
         let session_id = row.route.session_id.clone();
         self.note_activity(now, session_id.as_deref(), until);
         self.reindex_work(seq);
+        Ok(())
+    }
+
+    pub(super) fn waiting_by_tag(&self, now: Ms) -> Vec<WaitingByTag> {
+        let mut by_tag: BTreeMap<Option<String>, (usize, Ms)> = BTreeMap::new();
+        for row in self.work.values().filter(|row| row.lock.as_ref().is_none_or(|lock| lock.until <= now)) {
+            let (waiting, oldest) = by_tag.entry(row.route.tag.clone()).or_insert((0, row.visible_at));
+            *waiting += 1;
+            *oldest = row.visible_at.min(*oldest);
+        }
+        let waiting = by_tag.into_iter().map(|(tag, (waiting, oldest))| {
+            let age = u64::try_from(now.saturating_sub(oldest)).unwrap_or(0);
+            WaitingByTag { tag, waiting, oldest_age: Duration::from_millis(age) }
+        });
+        waiting.collect()
+    }
+
+    pub(super) fn record_progress(
+        &mut self,
+        now: Ms,
+        token: &str,
+        details: String,
+    ) -> Result<(), ProviderError> {
+        let seq = self.holder_of_work(now, "record_progress", token)?;
+        if let Some(row) = self.work.get_mut(&seq) {
+            row.progress = Some(details);
+        }
         Ok(())
     }
 

@@ -126,7 +126,7 @@ pub(super) fn accepted(filter: &TagFilter) -> Option<Vec<String>> {
 /// Locks a ready work item. `None` when it had to be set aside.
 fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<FetchedWork>, Fault> {
     const SELECT: &str = "SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.tag, w.session_id, \
-         w.attempts, w.suspect, w.item, i.name, i.version FROM work_items w \
+         w.attempts, w.suspect, w.item, i.name, i.version, w.progress FROM work_items w \
          LEFT JOIN instances i ON i.instance_id = w.instance_id WHERE w.id = ?1";
     const LOCK: &str = "UPDATE work_items SET ready_at = ?2, suspect = 1, suspect_before = ?3, attempts = ?4, \
          lock_nonce = ?5 WHERE id = ?1";
@@ -145,9 +145,10 @@ fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<Fetche
             (Some(name), Some(version)) => Some(OrchestrationRef { name, version }),
             (None, _) | (_, None) => None,
         };
-        Ok((row, orchestration, from_json::<WorkItem>(found.get_ref(8)?)))
+        let progress: Option<String> = found.get(11)?;
+        Ok((row, orchestration, progress, from_json::<WorkItem>(found.get_ref(8)?)))
     })?;
-    let Some((row, orchestration, decoded)) = found else {
+    let Some((row, orchestration, progress, decoded)) = found else {
         return Err(Fault::Corrupt("the index of ready work items names one that is not there".to_string()));
     };
     let item = match decoded {
@@ -166,5 +167,12 @@ fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<Fetche
         sessions::claim(tx, session_id, config, locked_until)?;
     }
     sessions::queue_changed(tx, &row.place)?;
-    Ok(Some(FetchedWork { item, lock_token: token.text(), attempts, suspect: row.suspect, orchestration }))
+    Ok(Some(FetchedWork {
+        item,
+        lock_token: token.text(),
+        attempts,
+        suspect: row.suspect,
+        orchestration,
+        progress,
+    }))
 }

@@ -249,6 +249,17 @@ impl Provider for SqliteProvider {
         true
     }
 
+    fn keeps_progress(&self) -> bool {
+        true
+    }
+
+    async fn record_progress(&self, lock_token: &str, details: &str) -> Result<(), ProviderError> {
+        const OPERATION: &str = "record_progress";
+        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
+        let details = details.to_string();
+        self.write(OPERATION, details.len(), move |tx| work::record_progress(tx, token, &details)).await
+    }
+
     async fn lost_work_items(
         &self,
         lock_tokens: &[String],

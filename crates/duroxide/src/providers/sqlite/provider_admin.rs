@@ -5,11 +5,11 @@ use duroxide_core::Event;
 
 use super::store::SqliteProvider;
 use super::values::from_column;
-use super::{admin, delete, listing, prune};
+use super::{admin, delete, listing, prune, work};
 use crate::providers::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
     InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    SystemMetrics,
+    SystemMetrics, WaitingByTag,
 };
 
 #[async_trait]
@@ -68,6 +68,11 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
         self.read_with("get_queue_depths", admin::queue_depths).await
+    }
+
+    async fn waiting_by_tag(&self) -> Result<Vec<WaitingByTag>, ProviderError> {
+        let now = self.now();
+        self.read_with("waiting_by_tag", move |db| work::waiting_by_tag(db, now)).await
     }
 
     async fn list_children(&self, instance: &str) -> Result<Vec<String>, ProviderError> {

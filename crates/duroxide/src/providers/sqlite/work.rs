@@ -10,7 +10,8 @@ use super::fault::Fault;
 use super::sessions;
 use super::token::{Token, UNLOCKED};
 use super::tx::Tx;
-use super::values::{Ms, after, to_column};
+use super::values::{Ms, after, from_column, to_column};
+use crate::providers::WaitingByTag;
 
 /// A work item as the queue sees it.
 #[derive(Debug)]
@@ -167,6 +168,29 @@ pub(super) fn renew(tx: &mut Tx<'_>, token: Token, extend_for: Duration) -> Resu
     tx.effects.work_ready(locked_until);
     sessions::queue_changed(tx, &place)?;
     sessions::note_activity(tx, &place, locked_until)
+}
+
+/// Keeps the progress of an activity for its next attempt.
+pub(super) fn record_progress(tx: &Tx<'_>, token: Token, details: &str) -> Result<(), Fault> {
+    const SQL: &str =
+        "UPDATE work_items SET progress = ?4 WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3";
+    let recorded = tx.db.execute(SQL, (token.key, token.nonce, tx.now, details))?;
+    if recorded == 0 { Err(Fault::LockLost) } else { Ok(()) }
+}
+
+/// What waits for a worker, by tag.
+pub(super) fn waiting_by_tag(db: &Db, now: Ms) -> Result<Vec<WaitingByTag>, Fault> {
+    const SQL: &str = "SELECT tag, count(*), min(visible_at) FROM work_items \
+         WHERE lock_nonce = ?1 OR ready_at <= ?2 GROUP BY tag ORDER BY tag";
+    let waiting = db.all(SQL, (UNLOCKED, now), |row| {
+        let (tag, waiting, oldest): (String, i64, Ms) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(WaitingByTag {
+            tag: (!tag.is_empty()).then_some(tag),
+            waiting: usize::try_from(waiting).unwrap_or(0),
+            oldest_age: Duration::from_millis(from_column(now.saturating_sub(oldest))),
+        })
+    })?;
+    Ok(waiting)
 }
 
 /// Which of these tokens hold no work item any more.

@@ -125,6 +125,7 @@ CREATE TABLE work_items (
     -- Never NULL and always eight bytes wide: a row that keeps its size is updated in place, and the pages
     -- of a large item behind it are not written again. The smallest integer means: not locked.
     lock_nonce     INTEGER NOT NULL,
+    progress       TEXT,                      -- what the activity reported last
     item           TEXT    NOT NULL,          -- JSON
     UNIQUE (instance_id, execution_id, activity_id)
 ) STRICT;
