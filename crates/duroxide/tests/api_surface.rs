@@ -1,5 +1,6 @@
 //! The names and signatures that programs rely on. Nothing here runs: it is enough that it compiles.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,14 +14,53 @@ use duroxide::runtime::{
     UnregisteredBackoffConfig,
 };
 use duroxide::{
-    ActivityContext, AppErrorKind, Client, ClientError, ConfigErrorKind, DispatcherCapabilityFilter,
-    DurableFuture, Either2, Either3, ErrorDetails, Event, EventKind, OrchestrationContext,
-    OrchestrationHandler, OrchestrationRegistry, OrchestrationStatus, PoisonMessageType, ProviderRef,
-    RuntimeOptions, SemverRange, TagFilter,
+    ActivityContext, AppErrorKind, BackoffStrategy, Client, ClientError, ConfigErrorKind,
+    DispatcherCapabilityFilter, DurableFuture, Either2, Either3, ErrorDetails, Event, EventKind,
+    OrchestrationContext, OrchestrationHandler, OrchestrationRegistry, OrchestrationStatus,
+    PoisonMessageType, ProviderRef, RetryPolicy, RuntimeOptions, SemverRange, SystemStats, TagFilter,
 };
 use semver::Version;
 
 type Text = Result<String, String>;
+
+#[expect(dead_code, clippy::let_underscore_must_use, reason = "checked by the compiler alone")]
+async fn retries_and_state(ctx: OrchestrationContext) {
+    let future: DurableFuture<Text> = ctx.schedule_activity_on_session("A", "", "s").with_tag("t");
+    let _: Text = future.await;
+    let future: DurableFuture<Result<u8, String>> = ctx.schedule_activity_on_session_typed("A", &1, "s");
+    let _: Result<u8, String> = future.await;
+    let policy = RetryPolicy { max_attempts: 3, backoff: BackoffStrategy::default(), timeout: None };
+    let _: Text =
+        ctx.schedule_activity_with_retry("A", "", policy.clone().with_timeout(Duration::ZERO)).await;
+    let _: Result<u8, String> = ctx.schedule_activity_with_retry_typed("A", &1, policy.clone()).await;
+    let _: Text = ctx.schedule_activity_with_retry_on_session("A", "", policy.clone(), "s").await;
+    let _: Result<u8, String> = ctx
+        .schedule_activity_with_retry_on_session_typed(
+            "A",
+            &1,
+            policy.with_total_timeout(Duration::ZERO),
+            "s",
+        )
+        .await;
+    ctx.set_custom_status("x");
+    ctx.reset_custom_status();
+    let _: Option<String> = ctx.get_custom_status();
+    ctx.set_kv_value("k", "v");
+    ctx.set_kv_value_typed("k", &1u8);
+    let _: Option<String> = ctx.get_kv_value("k");
+    let _: Result<Option<u8>, String> = ctx.get_kv_value_typed("k");
+    let _: HashMap<String, String> = ctx.get_kv_all_values();
+    let _: Vec<String> = ctx.get_kv_all_keys();
+    let _: usize = ctx.get_kv_length();
+    ctx.clear_kv_value("k");
+    ctx.clear_all_kv_values();
+    let _: usize = ctx.prune_kv_values_updated_before(1);
+    let future: DurableFuture<Result<Option<String>, String>> = ctx.get_kv_value_from_instance("i", "k");
+    let _: Result<Option<String>, String> = future.await;
+    let future: DurableFuture<Result<Option<u8>, String>> = ctx.get_kv_value_from_instance_typed("i", "k");
+    let _: Result<Option<u8>, String> = future.await;
+    let _: Option<SystemStats> = ctx.get_system_stats();
+}
 
 #[expect(dead_code, deprecated, clippy::let_underscore_must_use, reason = "checked by the compiler alone")]
 async fn a_context(ctx: OrchestrationContext) -> Text {
@@ -164,6 +204,14 @@ async fn a_client(provider: Arc<SqliteProvider>) -> Result<(), ClientError> {
     let _: OrchestrationStatus = client.get_orchestration_status("i").await?;
     let _: OrchestrationStatus = client.wait_for_orchestration("i", Duration::ZERO).await?;
     let _: Result<u32, String> = client.wait_for_orchestration_typed("i", Duration::ZERO).await?;
+    let _: OrchestrationStatus =
+        client.wait_for_status_change("i", 1, Duration::ZERO, Duration::ZERO).await?;
+    let _: Option<String> = client.get_kv_value("i", "k").await?;
+    let _: Option<u8> = client.get_kv_value_typed("i", "k").await?;
+    let _: HashMap<String, String> = client.get_kv_all_values("i").await?;
+    let _: String = client.wait_for_kv_value("i", "k", Duration::ZERO).await?;
+    let _: u8 = client.wait_for_kv_value_typed("i", "k", Duration::ZERO).await?;
+    let _: Option<SystemStats> = client.get_orchestration_stats("i").await?;
     let _: bool = client.has_management_capability();
     let _: Vec<String> = client.list_all_instances().await?;
     let _: Vec<u64> = client.list_executions("i").await?;

@@ -81,7 +81,7 @@ impl Execution {
         }
     }
 
-    fn admit_event(
+    pub(super) fn admit_event(
         &mut self,
         source: Option<u64>,
         event: EventKind,
@@ -165,6 +165,7 @@ impl Execution {
     fn complete(&mut self, id: u64, kind: ScheduleKind, value: Result<String, String>) -> Result<(), Stop> {
         match self.schedules.find(id, kind) {
             Found::Open => {
+                self.questions.remove(&id);
                 self.resolve(id, kind, Resolution { value, arrival: 0 });
                 Ok(())
             }

@@ -2,6 +2,7 @@
 
 use super::execution::{Execution, Pass, Stop};
 use super::mismatch::{unexpected_event, version_mismatch};
+use super::record_state::set_custom_status;
 use super::schedules::ScheduleKind;
 use super::slot::{Command, Resolution, Schedule, Slot, Syscall};
 use super::subscriptions::Delivery;
@@ -30,8 +31,16 @@ impl Execution {
                 Command::Detach { name, version, instance, input } => {
                     self.detach(name, version, instance, input, pass)?;
                 }
-                Command::ContinueAsNew { input, version } => {
-                    return Err(continue_as_new(input, version, pass));
+                Command::ContinueAsNew { input, version, custom_status } => {
+                    return Err(continue_as_new(input, version, custom_status, pass));
+                }
+                Command::SetCustomStatus { status } => set_custom_status(status, pass)?,
+                Command::SetKv { key, entry, key_count } => self.set_kv(key, entry, key_count, pass)?,
+                Command::ClearKv { key } => {
+                    record(pass, None, EventKind::KeyValueCleared { key })?;
+                }
+                Command::ClearAllKv => {
+                    record(pass, None, EventKind::KeyValuesCleared)?;
                 }
                 Command::Violate { message } => return Err(Stop::violation(message)),
             }
@@ -66,6 +75,7 @@ impl Execution {
             Schedule::Child { name, version, instance, input } => {
                 self.schedule_child(slot, name, version, instance, input, pass)
             }
+            Schedule::KvOf { instance, key } => self.ask_for_kv(slot, instance, key, pass),
             Schedule::RetryPolicy { policy } => record_retry_policy(&slot, policy, pass),
         }
     }
@@ -256,6 +266,7 @@ impl Execution {
         self.schedules.cancel(id, kind);
         match kind {
             ScheduleKind::Activity => {
+                self.questions.remove(&id);
                 let recorded = record(pass, Some(id), EventKind::ActivityCancelRequested { reason })?;
                 if recorded.is_new {
                     pass.actions.cancelled.push(ScheduledActivityIdentifier {
@@ -318,7 +329,7 @@ impl Execution {
         Ok(())
     }
 
-    fn open(
+    pub(super) fn open(
         &mut self,
         recorded: Recorded,
         kind: ScheduleKind,
@@ -348,19 +359,24 @@ impl Execution {
     }
 }
 
-fn continue_as_new(input: String, version: Option<String>, pass: &Pass<'_>) -> Stop {
+fn continue_as_new(
+    input: String,
+    version: Option<String>,
+    custom_status: Option<String>,
+    pass: &Pass<'_>,
+) -> Stop {
     if let Some(next) = pass.tape.peek() {
         return Stop::Nondeterministic(format!("{}: it continues as new", unexpected_event(next)));
     }
     let checked = check_payload("input of continue_as_new", &input)
         .and_then(|()| version.as_deref().map_or(Ok(()), |version| check_version(version).map(drop)));
     match checked {
-        Ok(()) => Stop::ContinuedAsNew { input, version },
+        Ok(()) => Stop::ContinuedAsNew { input, version, custom_status },
         Err(cause) => Stop::violation(cause),
     }
 }
 
-fn record(pass: &mut Pass<'_>, source: Option<u64>, kind: EventKind) -> Result<Recorded, Stop> {
+pub(super) fn record(pass: &mut Pass<'_>, source: Option<u64>, kind: EventKind) -> Result<Recorded, Stop> {
     pass.tape.record(source, kind).map_err(Stop::Nondeterministic)
 }
 
@@ -411,7 +427,7 @@ fn count_schedule(recorded: Recorded, pass: &mut Pass<'_>) -> Result<(), Stop> {
 
 /// Refuses what is over a limit when it is asked for. What is recorded was within the limits of its time and
 /// must not be refused by today's.
-fn check_new(pass: &Pass<'_>, check: impl FnOnce() -> Result<(), String>) -> Result<(), Stop> {
+pub(super) fn check_new(pass: &Pass<'_>, check: impl FnOnce() -> Result<(), String>) -> Result<(), Stop> {
     if pass.tape.is_replaying() { Ok(()) } else { check().map_err(Stop::violation) }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Identity {
 /// An orchestration's way to the outside. Cheap to clone.
 #[derive(Clone)]
 pub struct OrchestrationContext {
-    desk: Arc<Desk>,
+    pub(super) desk: Arc<Desk>,
     identity: Arc<Identity>,
 }
 
@@ -300,10 +300,12 @@ impl OrchestrationContext {
     /// [`Self::continue_as_new`] with typed input.
     pub fn continue_as_new_typed<In: Serialize>(&self, input: &In) -> ContinuedAsNew {
         match encode(input) {
-            Ok(input) => self.desk.push(Command::ContinueAsNew { input, version: None }),
-            Err(message) => self.desk.push(Command::Violate { message }),
+            Ok(input) => self.next_execution(input, None),
+            Err(message) => {
+                self.desk.push(Command::Violate { message });
+                ContinuedAsNew
+            }
         }
-        ContinuedAsNew
     }
 
     /// [`Self::continue_as_new`] as another version.
@@ -316,7 +318,10 @@ impl OrchestrationContext {
     }
 
     fn next_execution(&self, input: String, version: Option<String>) -> ContinuedAsNew {
-        self.desk.push(Command::ContinueAsNew { input, version });
+        self.desk.change(|view, commands| {
+            let custom_status = view.custom_status.clone();
+            commands.push(Command::ContinueAsNew { input, version, custom_status });
+        });
         ContinuedAsNew
     }
 

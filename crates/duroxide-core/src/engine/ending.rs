@@ -119,11 +119,12 @@ pub(super) fn end(
                 details,
             }));
         }
-        Ending::ContinuedAsNew { input, version } => {
+        Ending::ContinuedAsNew { input, version, custom_status } => {
             tape.append(None, EventKind::OrchestrationContinuedAsNew { input: input.clone() });
             turn.metadata.status = Some(status::CONTINUED_AS_NEW.to_string());
             turn.metadata.output = Some(input.clone());
-            actions.orchestrator_items.extend(next_execution(identity, parent, input, version, leftovers));
+            let next = NextExecution { input, version, custom_status };
+            actions.orchestrator_items.extend(next_execution(identity, parent, next, leftovers));
         }
     }
     finish(turn, tape, actions)
@@ -158,15 +159,15 @@ pub(super) fn finish(mut turn: Turn, tape: Tape<'_>, actions: Actions) -> Turn {
 enum Ending {
     Completed(String),
     Failed(ErrorDetails),
-    ContinuedAsNew { input: String, version: Option<String> },
+    ContinuedAsNew { input: String, version: Option<String>, custom_status: Option<String> },
 }
 
 fn outcome_of(stop: Stop, identity: &Identity) -> (Outcome, Ending) {
     match stop {
         Stop::Completed(output) => (Outcome::Completed { output: output.clone() }, Ending::Completed(output)),
         Stop::Failed(details) => (Outcome::Failed { details: details.clone() }, Ending::Failed(details)),
-        Stop::ContinuedAsNew { input, version } => {
-            (Outcome::ContinuedAsNew, Ending::ContinuedAsNew { input, version })
+        Stop::ContinuedAsNew { input, version, custom_status } => {
+            (Outcome::ContinuedAsNew, Ending::ContinuedAsNew { input, version, custom_status })
         }
         Stop::Nondeterministic(diff) => {
             let details = ErrorDetails::Configuration {
@@ -223,12 +224,18 @@ fn cancel_open_work(
     }
 }
 
+/// What the program says about the next execution.
+struct NextExecution {
+    input: String,
+    version: Option<String>,
+    custom_status: Option<String>,
+}
+
 /// The start of the next execution, followed by what this one did not read, in its order.
 fn next_execution(
     identity: &Identity,
     parent: Option<&ParentLink>,
-    input: String,
-    version: Option<String>,
+    next: NextExecution,
     leftovers: Leftovers,
 ) -> Vec<WorkItem> {
     let instance = &identity.instance;
@@ -241,13 +248,13 @@ fn next_execution(
     let start = WorkItem::ContinueAsNew {
         instance: instance.clone(),
         orchestration: identity.name.clone(),
-        input,
-        version,
+        input: next.input,
+        version: next.version,
         parent_instance: parent.map(|parent| parent.instance.clone()),
         parent_id: parent.map(|parent| parent.event_id),
         parent_execution_id: parent.map(|parent| parent.execution_id),
         carry_forward_events: carried,
-        initial_custom_status: None,
+        initial_custom_status: next.custom_status,
     };
     let mut unread: Vec<(u64, WorkItem)> = queue_messages
         .map(|message| {

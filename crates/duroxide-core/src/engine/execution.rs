@@ -1,5 +1,6 @@
 //! A live execution: the program's future and all that the engine knows about it.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -7,17 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use super::asking::KvQuestion;
 use super::context::Identity;
 use super::mismatch::unexpected_event;
 use super::schedules::Schedules;
 use super::slot::Desk;
 use super::subscriptions::Subscriptions;
-use super::tape::Tape;
+use super::tape::{Tape, stored_bytes};
 use super::turn::DropReason;
 use super::{OrchestrationContext, OrchestrationHandler};
 use crate::model::limits::{MAX_HISTORY_EVENTS, MAX_IDLE_WAKES_PER_TURN};
 use crate::model::{
-    ErrorDetails, Event, EventKind, ParentLink, ScheduledActivityIdentifier, WorkItem, check_payload,
+    ErrorDetails, Event, EventKind, KvEntry, ParentLink, ScheduledActivityIdentifier, WorkItem, check_payload,
 };
 
 type Program = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
@@ -36,6 +38,10 @@ pub struct Execution {
     pub(super) arrivals: u64,
     pub(super) last_event_id: u64,
     pub(super) last_timestamp_ms: u64,
+    /// The stored bytes of the history before the turn.
+    pub(super) history_bytes: u64,
+    /// Values of other instances that the program asked for and that have not been answered, by event id.
+    pub(super) questions: BTreeMap<u64, KvQuestion>,
 }
 
 /// Why an execution goes no further.
@@ -43,7 +49,7 @@ pub struct Execution {
 pub(super) enum Stop {
     Completed(String),
     Failed(ErrorDetails),
-    ContinuedAsNew { input: String, version: Option<String> },
+    ContinuedAsNew { input: String, version: Option<String>, custom_status: Option<String> },
     Nondeterministic(String),
     Panicked(String),
 }
@@ -97,7 +103,7 @@ impl Execution {
             parent_id,
             parent_execution_id,
             carry_forward_events,
-            ..
+            initial_custom_status,
         } = &started.kind
         else {
             return Err(unexpected_event(started));
@@ -124,7 +130,13 @@ impl Execution {
             arrivals: 0,
             last_event_id: started.event_id,
             last_timestamp_ms: started.timestamp_ms,
+            history_bytes: stored_bytes(started),
+            questions: BTreeMap::new(),
         };
+        execution.desk.view(|view| {
+            view.custom_status.clone_from(initial_custom_status);
+            view.now_ms = started.timestamp_ms;
+        });
         for (queue, data) in carry_forward_events.iter().flatten() {
             execution.arrivals += 1;
             let delivery = execution.queues.arrive(queue, execution.arrivals, data.clone());
@@ -156,17 +168,42 @@ impl Execution {
     /// Replays the history that the tape holds, up to its end.
     pub(super) fn replay(&mut self, pass: &mut Pass<'_>) -> Result<(), Stop> {
         self.desk.set_replaying(true);
+        while let Some(EventKind::KeyValuesCarried { values }) = pass.tape.peek().map(|next| &next.kind) {
+            self.carry_over(values);
+            pass.tape.take();
+        }
         self.settle(pass)?;
         while let Some(event) = pass.tape.take() {
             if !is_admitted(&event.kind) {
                 return Err(Stop::Nondeterministic(unexpected_event(event)));
             }
             self.last_timestamp_ms = self.last_timestamp_ms.max(event.timestamp_ms);
+            // What the program did then, it did at the time of the event that it did it about.
+            self.desk.view(|view| view.now_ms = self.last_timestamp_ms);
             self.apply(event.source_event_id, &event.kind)?;
             self.settle(pass)?;
         }
         self.desk.set_replaying(false);
+        self.desk.view(|view| view.now_ms = pass.tape.now_ms);
         Ok(())
+    }
+
+    /// Takes over what the KV store held when the execution began.
+    pub(super) fn carry_over(&mut self, values: &BTreeMap<String, KvEntry>) {
+        self.desk.view(|view| {
+            for (key, entry) in values {
+                view.set(key.clone(), entry.clone());
+            }
+        });
+    }
+
+    fn note_size(&self, pass: &Pass<'_>) {
+        let unread = self.events.unread() + self.queues.unread();
+        self.desk.view(|view| {
+            view.history_event_count = pass.tape.next_event_id().saturating_sub(1);
+            view.history_size_bytes = self.history_bytes + pass.tape.bytes;
+            view.unread_count = unread;
+        });
     }
 
     /// Lets the program run until it waits, recording what it does.
@@ -174,6 +211,7 @@ impl Execution {
         let mut idle_wakes = 0usize;
         loop {
             self.wake.woken.store(false, Ordering::Relaxed);
+            self.note_size(pass);
             let polled = self.poll();
             let commands = self.desk.take_commands();
             let did_something = !commands.is_empty();

@@ -8,6 +8,7 @@
 //! **Invariant**: the same code runs at replay and live; only the tape (`tape`) tells them apart.
 
 mod admission;
+mod asking;
 mod combinators;
 mod commands;
 mod context;
@@ -16,19 +17,23 @@ mod execution;
 mod future;
 mod handler;
 mod mismatch;
+mod record_state;
 mod retry;
 mod run;
 mod schedules;
 mod slot;
+mod state;
+mod state_calls;
 mod subscriptions;
 mod tape;
 mod turn;
 
+pub use asking::{AskingTurn, KvAnswer, KvQuestion, Step, run_turn, run_turn_with};
 pub use combinators::{Either2, Either3};
 pub use context::{ContinuedAsNew, OrchestrationContext};
 pub use execution::{Execution, panic_text};
 pub use future::DurableFuture;
 pub use handler::OrchestrationHandler;
-pub use run::{StoredExecution, TurnResult, cancel_without_handler, end_without_handler, run_turn};
+pub use run::{StoredExecution, TurnResult, begin_turn, cancel_without_handler, end_without_handler};
 pub use slot::{SYSCALL_PREFIX, TraceLine};
 pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};

@@ -1,5 +1,8 @@
 //! Running one turn.
 
+use std::collections::BTreeMap;
+
+use super::asking::Step;
 use super::context::Identity;
 use super::ending::{Leftovers, OpenWork, drop_after_end, end, finish, outlives_execution};
 use super::execution::{Actions, Execution, Pass, Stop};
@@ -7,9 +10,10 @@ use super::mismatch::damaged_history;
 use super::schedules::ScheduleKind;
 use super::tape::Tape;
 use super::turn::{Before, Outcome, Turn, TurnInput};
+use crate::model::limits::CARRIED_VALUES_PER_EVENT_BYTES;
 use crate::model::{
-    ErrorDetails, Event, EventKind, ExecutionMetadata, INITIAL_EVENT_ID, ItemKind, ParentLink, WorkItem,
-    columns_of, current_build_version, status,
+    ErrorDetails, Event, EventKind, ExecutionMetadata, INITIAL_EVENT_ID, ItemKind, KvEntry, ParentLink,
+    WorkItem, columns_of, current_build_version, status,
 };
 
 /// A turn and, if the execution goes on, the execution to hold for the next one.
@@ -27,39 +31,37 @@ impl TurnResult {
     }
 }
 
-/// Runs one turn: admits the messages one by one and lets the program run after each.
+/// Begins a turn: admits the messages one by one and lets the program run after each, up to the end of the turn or
+/// until the program wants to know something that only a store can tell.
 ///
 /// Cannot fail: whatever the program or the history does becomes an [`Outcome`].
-pub fn run_turn(before: Before<'_>, input: TurnInput) -> TurnResult {
+pub fn begin_turn(before: Before<'_>, input: TurnInput) -> Step<'_> {
     match before {
         Before::Held(execution) => run_held(*execution, input),
         Before::Stored { handler, version, history } => match history.first() {
             Some(started) if has_ended(history) => {
                 let parent = parent_of(&started.kind);
-                TurnResult::without_execution(already_ended(parent.as_ref(), &input.messages))
+                Step::done(TurnResult::without_execution(already_ended(parent.as_ref(), &input.messages)))
             }
             Some(started) => match check_ids(history).and_then(|()| Execution::new(handler, started)) {
                 Ok(execution) => run_replayed(execution, history, input),
-                Err(diff) => end_history(Stop::Nondeterministic(diff), history, input),
+                Err(diff) => Step::done(end_history(Stop::Nondeterministic(diff), history, input)),
             },
             None => run_first(handler, version, input),
         },
     }
 }
 
-fn run_held(execution: Execution, input: TurnInput) -> TurnResult {
+fn run_held<'a>(execution: Execution, input: TurnInput) -> Step<'a> {
     let now_ms = input.now_ms.max(execution.last_timestamp_ms);
+    execution.desk.view(|view| view.now_ms = now_ms);
     let next = execution.last_event_id.saturating_add(1);
     let tape = Tape::new(&[], &input.instance, input.execution_id, now_ms, input.entropy, next);
-    admit_all(
-        execution,
-        input.messages,
-        Pass { tape, actions: Actions::default() },
-        ExecutionMetadata::default(),
-    )
+    let pass = Pass { tape, actions: Actions::default() };
+    admit_all(execution, input.messages.into_iter(), pass, ExecutionMetadata::default())
 }
 
-fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -> TurnResult {
+fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -> Step<'_> {
     let last_timestamp = history.iter().map(|event| event.timestamp_ms).max().unwrap_or_default();
     let now_ms = input.now_ms.max(last_timestamp);
     let rest = &history[1..];
@@ -70,56 +72,90 @@ fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -
         Ok(()) => {
             execution.last_event_id = pass.tape.next_event_id().saturating_sub(1);
             execution.last_timestamp_ms = last_timestamp;
-            admit_all(execution, input.messages, pass, ExecutionMetadata::default())
+            admit_all(execution, input.messages.into_iter(), pass, ExecutionMetadata::default())
         }
         Err(stop) if pass.tape.events.is_empty() => {
             execution.take_down();
             let is_mismatch = matches!(stop, Stop::Nondeterministic(_));
             if is_mismatch || pass.tape.is_replaying() {
-                return end_history(stop, history, input);
+                return Step::done(end_history(stop, history, input));
             }
-            end_execution(execution, stop, input.messages, pass, ExecutionMetadata::default())
+            let metadata = ExecutionMetadata::default();
+            Step::done(end_execution(execution, stop, input.messages, pass, metadata))
         }
-        Err(stop) => end_execution(execution, stop, input.messages, pass, ExecutionMetadata::default()),
+        Err(stop) => {
+            let metadata = ExecutionMetadata::default();
+            Step::done(end_execution(execution, stop, input.messages, pass, metadata))
+        }
     }
 }
 
-fn run_first(
+fn run_first<'a>(
     handler: std::sync::Arc<dyn super::OrchestrationHandler>,
     version: String,
     mut input: TurnInput,
-) -> TurnResult {
+) -> Step<'a> {
     let Some(start) = take_start(&mut input.messages, input.execution_id) else {
-        return TurnResult::without_execution(Turn::new(Outcome::NotStarted));
+        return Step::done(TurnResult::without_execution(Turn::new(Outcome::NotStarted)));
     };
     let mut tape =
         Tape::new(&[], &input.instance, input.execution_id, input.now_ms, input.entropy, INITIAL_EVENT_ID);
     let metadata = first_metadata(&start, &version);
     tape.append(None, started_event(start, version));
     let started = tape.events[0].clone();
+    // The execution counts its start itself.
+    tape.bytes = 0;
     let mut pass = Pass { tape, actions: Actions::default() };
     let mut execution = match Execution::new(handler, &started) {
         Ok(execution) => execution,
         Err(diff) => unreachable!("the event was built as a start: {diff}"),
     };
+    for values in carried_values(input.kv) {
+        execution.carry_over(&values);
+        pass.tape.append(None, EventKind::KeyValuesCarried { values });
+    }
     match execution.settle(&mut pass) {
-        Ok(()) => admit_all(execution, input.messages, pass, metadata),
-        Err(stop) => end_execution(execution, stop, input.messages, pass, metadata),
+        Ok(()) => admit_all(execution, input.messages.into_iter(), pass, metadata),
+        Err(stop) => Step::done(end_execution(execution, stop, input.messages, pass, metadata)),
     }
 }
 
-fn admit_all(
-    mut execution: Execution,
-    messages: Vec<WorkItem>,
-    mut pass: Pass<'_>,
-    metadata: ExecutionMetadata,
-) -> TurnResult {
-    let mut messages = messages.into_iter();
-    while let Some(message) = messages.next() {
-        if let Err(stop) = execution.admit(message, &mut pass) {
-            return end_execution(execution, stop, messages.collect(), pass, metadata);
+/// The values in as few events as their size allows.
+fn carried_values(kv: BTreeMap<String, KvEntry>) -> Vec<BTreeMap<String, KvEntry>> {
+    let mut parts: Vec<BTreeMap<String, KvEntry>> = Vec::new();
+    let mut room = 0;
+    for (key, entry) in kv {
+        let bytes = key.len() + entry.value.len();
+        if bytes > room || parts.is_empty() {
+            parts.push(BTreeMap::new());
+            room = CARRIED_VALUES_PER_EVENT_BYTES;
+        }
+        room = room.saturating_sub(bytes);
+        if let Some(part) = parts.last_mut() {
+            part.insert(key, entry);
         }
     }
+    parts
+}
+
+/// Admits the messages. What the program asks is answered before the next message, so that the history does not
+/// depend on how messages were batched.
+pub(super) fn admit_all<'a>(
+    mut execution: Execution,
+    mut messages: std::vec::IntoIter<WorkItem>,
+    mut pass: Pass<'a>,
+    metadata: ExecutionMetadata,
+) -> Step<'a> {
+    loop {
+        if !execution.questions.is_empty() {
+            return Step::asks(execution, messages, pass, metadata);
+        }
+        let Some(message) = messages.next() else { break };
+        if let Err(stop) = execution.admit(message, &mut pass) {
+            return Step::done(end_execution(execution, stop, messages.collect(), pass, metadata));
+        }
+    }
+    execution.history_bytes += pass.tape.bytes;
     if let Some(last) = pass.tape.events.last() {
         // A turn without events leaves no trace in the history, so it leaves none here either.
         execution.last_event_id = last.event_id;
@@ -129,10 +165,10 @@ fn admit_all(
     turn.traces = execution.desk.take_traces();
     turn.metadata = metadata;
     let turn = finish(turn, pass.tape, pass.actions);
-    TurnResult { turn, execution: Some(Box::new(execution)) }
+    Step::done(TurnResult { turn, execution: Some(Box::new(execution)) })
 }
 
-fn end_execution(
+pub(super) fn end_execution(
     mut execution: Execution,
     stop: Stop,
     unadmitted: Vec<WorkItem>,

@@ -3,6 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use super::state::State;
+use crate::model::KvEntry;
+
 /// What the program did since the engine last looked, in the order in which it did it.
 pub(super) enum Command {
     /// Scheduled something.
@@ -11,8 +14,16 @@ pub(super) enum Command {
     Drop { slot: Arc<Slot> },
     /// Started an instance that it does not wait for.
     Detach { name: String, version: Option<String>, instance: String, input: String },
-    /// Asked for the next execution.
-    ContinueAsNew { input: String, version: Option<String> },
+    /// Asked for the next execution, with the custom status at that moment.
+    ContinueAsNew { input: String, version: Option<String>, custom_status: Option<String> },
+    /// Set its custom status, or took it back.
+    SetCustomStatus { status: Option<String> },
+    /// Set a value of its KV store, which then had so many keys.
+    SetKv { key: String, entry: KvEntry, key_count: usize },
+    /// Removed a value of its KV store.
+    ClearKv { key: String },
+    /// Emptied its KV store.
+    ClearAllKv,
     /// Broke a rule that only the engine can report.
     Violate { message: String },
 }
@@ -41,6 +52,11 @@ pub(super) enum Schedule {
         instance: Option<String>,
         input: String,
     },
+    /// A value in the KV store of any instance.
+    KvOf {
+        instance: String,
+        key: String,
+    },
     /// The policy of the activity scheduled just before, as JSON; resolved with the recorded one.
     RetryPolicy {
         policy: String,
@@ -53,6 +69,9 @@ pub(super) enum Syscall {
     NewGuid,
     UtcNow,
 }
+
+/// The name under which a read of another instance's KV store stands in the history.
+pub(super) const KV_OF_INSTANCE: &str = "__duroxide_syscall:get_kv_value";
 
 /// What every recorded syscall's name begins with; no activity may be registered under it.
 pub const SYSCALL_PREFIX: &str = "__duroxide_syscall:";
@@ -91,6 +110,7 @@ struct DeskState {
     traces: Vec<TraceLine>,
     replaying: bool,
     closed: bool,
+    view: State,
 }
 
 impl Desk {
@@ -104,6 +124,23 @@ impl Desk {
         if !state.closed {
             state.commands.push(command);
         }
+    }
+
+    /// Changes the program's view and records how, as one step.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State, &mut Vec<Command>) -> T) -> T {
+        let mut state = self.lock();
+        let DeskState { view, commands, closed, .. } = &mut *state;
+        let before = commands.len();
+        let result = change(view, commands);
+        if *closed {
+            commands.truncate(before);
+        }
+        result
+    }
+
+    /// The program's view of its instance.
+    pub(super) fn view<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        look(&mut self.lock().view)
     }
 
     pub(super) fn take_commands(&self) -> Vec<Command> {

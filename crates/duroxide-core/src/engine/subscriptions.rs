@@ -16,6 +16,8 @@ pub(super) struct Subscriptions {
     delivered: Vec<Arc<Slot>>,
     /// How many of them to gather before those that were looked at are sorted out.
     sort_out_at: usize,
+    /// Unread events of all names.
+    unread: u64,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +49,10 @@ impl Subscriptions {
     pub(super) fn subscribe(&mut self, name: &str, wait: u64) -> Option<Delivery> {
         let channel = self.channels.entry(name.to_string()).or_default();
         match channel.unread.pop_first() {
-            Some((arrival, data)) => Some(Delivery { wait, arrival, data }),
+            Some((arrival, data)) => {
+                self.unread -= 1;
+                Some(Delivery { wait, arrival, data })
+            }
             None => {
                 channel.waits.insert(wait);
                 None
@@ -67,9 +72,15 @@ impl Subscriptions {
             Some(wait) => Some(Delivery { wait, arrival, data }),
             None => {
                 channel.unread.insert(arrival, data);
+                self.unread += 1;
                 None
             }
         }
+    }
+
+    /// How many events no wait has got.
+    pub(super) fn unread(&self) -> u64 {
+        self.unread
     }
 
     /// A wait was dropped: its place goes to the next one.

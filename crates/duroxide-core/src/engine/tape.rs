@@ -19,6 +19,8 @@ pub(super) struct Tape<'a> {
     pub(super) entropy: u128,
     /// The id of the next event.
     next_event_id: u64,
+    /// The stored bytes of what was replayed or appended.
+    pub(super) bytes: u64,
     pub(super) events: Vec<Event>,
 }
 
@@ -40,6 +42,7 @@ impl<'a> Tape<'a> {
             now_ms,
             entropy,
             next_event_id,
+            bytes: 0,
             events: Vec::new(),
         }
     }
@@ -53,6 +56,7 @@ impl<'a> Tape<'a> {
     pub(super) fn take(&mut self) -> Option<&'a Event> {
         let event = self.peek()?;
         self.played += 1;
+        self.bytes += stored_bytes(event);
         self.next_event_id = event.event_id.saturating_add(1);
         Some(event)
     }
@@ -69,7 +73,7 @@ impl<'a> Tape<'a> {
     pub(super) fn append(&mut self, source_event_id: Option<u64>, kind: EventKind) -> u64 {
         let event_id = self.next_event_id;
         self.next_event_id = event_id.saturating_add(1);
-        self.events.push(Event {
+        let event = Event {
             event_id,
             source_event_id,
             instance_id: self.instance.clone(),
@@ -77,7 +81,9 @@ impl<'a> Tape<'a> {
             timestamp_ms: self.now_ms,
             duroxide_version: self.build_version.clone(),
             kind,
-        });
+        };
+        self.bytes += stored_bytes(&event);
+        self.events.push(event);
         event_id
     }
 
@@ -110,8 +116,23 @@ pub(super) struct Recorded {
 }
 
 fn is_same_schedule(recorded: &EventKind, current: &EventKind) -> bool {
+    if let (
+        EventKind::KeyValueSet { key, value, .. },
+        EventKind::KeyValueSet { key: current_key, value: current_value, .. },
+    ) = (recorded, current)
+    {
+        // A value's time is that of the turn that set it: the recorded one counts.
+        return key == current_key && value == current_value;
+    }
     // A timer's due time is computed from the time of the turn that created it, which a replay is not.
     let both_timers =
         matches!((recorded, current), (EventKind::TimerCreated { .. }, EventKind::TimerCreated { .. }));
     both_timers || recorded == current
+}
+
+/// The bytes of an event in its stored form.
+pub(super) fn stored_bytes(event: &Event) -> u64 {
+    let json =
+        serde_json::to_string(event).expect("an event consists of text and numbers, which have a JSON form");
+    u64::try_from(json.len()).unwrap_or(u64::MAX)
 }

@@ -1,10 +1,11 @@
 //! What goes into a turn and what comes out of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::slot::TraceLine;
 use super::{Execution, OrchestrationHandler};
-use crate::model::{ErrorDetails, Event, ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
+use crate::model::{ErrorDetails, Event, ExecutionMetadata, KvEntry, ScheduledActivityIdentifier, WorkItem};
 
 /// What a turn is run on.
 pub struct TurnInput {
@@ -18,6 +19,8 @@ pub struct TurnInput {
     pub entropy: u128,
     /// The messages, in the order in which they are admitted.
     pub messages: Vec<WorkItem>,
+    /// What the instance's KV store holds; looked at only in the first turn of an execution.
+    pub kv: BTreeMap<String, KvEntry>,
 }
 
 /// Where the execution stands before the turn.

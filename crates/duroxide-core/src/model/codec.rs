@@ -15,6 +15,24 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
     serde_json::from_str(&json).map_err(|cause| format!("the value cannot be written as JSON: {cause}"))
 }
 
+/// The stored text of a KV value: plain JSON.
+pub fn kv_to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
+    serde_json::to_string(value).map_err(|cause| format!("KV serialization error: {cause}"))
+}
+
+/// The KV value behind a stored text. The error names the expected type and never quotes the text.
+pub fn kv_from_json<T: DeserializeOwned>(json: &str) -> Result<T, String> {
+    serde_json::from_str(json).map_err(|cause| {
+        format!(
+            "KV deserialization error: the stored text is not a {}: {:?} error at line {} column {}",
+            std::any::type_name::<T>(),
+            cause.classify(),
+            cause.line(),
+            cause.column()
+        )
+    })
+}
+
 /// The value behind a stored text. The error names the expected type and never quotes the text.
 pub fn decode<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     match serde_json::from_str(text) {

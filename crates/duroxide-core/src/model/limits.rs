@@ -24,6 +24,8 @@ pub const MAX_IDLE_WAKES_PER_TURN: usize = 1_000_000;
 pub const MAX_KV_KEYS: usize = 10_000;
 /// One value in the KV store.
 pub const MAX_KV_VALUE_BYTES: usize = 1024 * 1024;
+/// Values that one event carries into the next execution; what is more goes into further events.
+pub const CARRIED_VALUES_PER_EVENT_BYTES: usize = 4 * 1024 * 1024;
 /// The custom status of an instance.
 pub const MAX_CUSTOM_STATUS_BYTES: usize = 256 * 1024;
 /// The name of an activity's tag.

@@ -10,10 +10,11 @@ mod kv_entry;
 pub mod limits;
 mod orchestration_status;
 mod retry;
+mod stats;
 mod version;
 mod work_item;
 
-pub use codec::{decode, encode};
+pub use codec::{decode, encode, kv_from_json, kv_to_json};
 pub use columns::{
     Columns, CustomStatusChange, ItemKind, KvChange, StateChanges, WhenUndecodable, WithoutInstance,
     cancel_reaches, columns_of, reply_to_colliding_start, state_changes,
@@ -29,5 +30,6 @@ pub use ids::{
 pub use kv_entry::KvEntry;
 pub use orchestration_status::OrchestrationStatus;
 pub use retry::{BackoffStrategy, RetryPolicy};
+pub use stats::SystemStats;
 pub use version::{DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version};
 pub use work_item::WorkItem;

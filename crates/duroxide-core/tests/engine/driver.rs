@@ -1,13 +1,13 @@
 //! Runs a program turn by turn, and every turn twice: on the execution held in memory and on a replay from the
 //! first event. Both must give the same turn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
 use duroxide_core::{
-    Before, Event, EventKind, Execution, OrchestrationHandler, Outcome, Turn, TurnInput, TurnResult,
-    WorkItem, run_turn,
+    Before, Event, EventKind, Execution, KvAnswer, KvChange, KvEntry, KvQuestion, OrchestrationHandler,
+    Outcome, Turn, TurnInput, TurnResult, WorkItem, run_turn, run_turn_with, state_changes,
 };
 
 use crate::build::{INSTANCE, VERSION};
@@ -32,6 +32,11 @@ pub(crate) struct Driver {
     /// Every message so far, in order.
     sent: Vec<WorkItem>,
     now_ms: u64,
+    /// What the store's KV table would hold.
+    pub(crate) kv: BTreeMap<String, KvEntry>,
+    /// The same before the first turn.
+    kv_before: BTreeMap<String, KvEntry>,
+    answer: fn(&KvQuestion) -> KvAnswer,
 }
 
 impl Driver {
@@ -44,13 +49,26 @@ impl Driver {
             turns: Vec::new(),
             sent: Vec::new(),
             now_ms: 1_000,
+            kv: BTreeMap::new(),
+            kv_before: BTreeMap::new(),
+            answer: |_| Ok(None),
         }
+    }
+
+    /// Answers what the program asks about other instances.
+    pub(crate) fn answering(mut self, answer: fn(&KvQuestion) -> KvAnswer) -> Self {
+        self.answer = answer;
+        self
     }
 
     /// The next execution of the same instance, with an empty history.
     pub(crate) fn next_execution(&self) -> Self {
         let mut next = Self::new(self.handler.clone());
         next.execution_id = self.execution_id + 1;
+        next.now_ms = self.now_ms;
+        next.kv.clone_from(&self.kv);
+        next.kv_before.clone_from(&self.kv);
+        next.answer = self.answer;
         next
     }
 
@@ -67,6 +85,7 @@ impl Driver {
             now_ms: self.now_ms,
             entropy: u128::from(self.now_ms) * 0x9e37_79b9,
             messages,
+            kv: self.kv.clone(),
         }
     }
 
@@ -76,7 +95,7 @@ impl Driver {
             version: VERSION.to_string(),
             history: &self.history,
         };
-        run_turn(before, self.input(messages))
+        run_turn_with(before, self.input(messages), self.answer)
     }
 
     /// One turn at the time given, which may also lie in the past.
@@ -85,12 +104,13 @@ impl Driver {
         self.sent.extend(messages.iter().cloned());
         let replayed = self.replay(messages.clone());
         let live = match self.held.take() {
-            Some(held) => run_turn(Before::Held(held), self.input(messages)),
+            Some(held) => run_turn_with(Before::Held(held), self.input(messages), self.answer),
             None => self.replay(messages),
         };
         assert_eq!(live.turn, replayed.turn, "a live execution and a replay differ");
         assert_eq!(live.execution.is_some(), live.turn.outcome == Outcome::Waiting);
         self.history.extend(live.turn.events.iter().cloned());
+        self.apply_kv(&live.turn);
         if let Some(execution) = &live.execution {
             assert_eq!(Some(execution.last_event_id()), self.history.last().map(Event::event_id));
         }
@@ -102,6 +122,22 @@ impl Driver {
         check_history(&self.history);
         self.turns.push(live.turn);
         self.turns.last().expect("a turn was just pushed")
+    }
+
+    /// What a store does with the events of a turn.
+    fn apply_kv(&mut self, turn: &Turn) {
+        for change in state_changes(&turn.events).kv {
+            match change {
+                KvChange::Set { key, value, last_updated_at_ms } => {
+                    let entry = KvEntry { value: value.to_string(), last_updated_at_ms };
+                    self.kv.insert(key.to_string(), entry);
+                }
+                KvChange::Clear { key } => {
+                    self.kv.remove(key);
+                }
+                KvChange::ClearAll => self.kv.clear(),
+            }
+        }
     }
 
     pub(crate) fn turn(&mut self, messages: Vec<WorkItem>) -> &Turn {
@@ -132,10 +168,14 @@ impl Driver {
     pub(crate) fn check_batching(&self) {
         let mut all = Self::new(self.handler.clone());
         all.execution_id = self.execution_id;
+        all.kv.clone_from(&self.kv_before);
+        all.answer = self.answer;
         all.turn(self.sent.clone());
         assert_eq!(timeless(&all.history), timeless(&self.history), "the history depends on the batches");
         let mut single = Self::new(self.handler.clone());
         single.execution_id = self.execution_id;
+        single.kv.clone_from(&self.kv_before);
+        single.answer = self.answer;
         for message in &self.sent {
             single.turn_at(1_000, vec![message.clone()], Keep::Nothing);
         }
@@ -174,6 +214,8 @@ fn timeless(events: &[Event]) -> Vec<(Option<u64>, EventKind)> {
         let mut kind = event.kind.clone();
         if let EventKind::TimerCreated { fire_at_ms } = &mut kind {
             *fire_at_ms = 0;
+        } else if let EventKind::KeyValueSet { last_updated_at_ms, .. } = &mut kind {
+            *last_updated_at_ms = 0;
         } else if let EventKind::ActivityCompleted { result } = &mut kind
             && is_syscall(event.source_event_id)
         {
@@ -220,8 +262,14 @@ pub(crate) fn run_once(
     history: &[Event],
     messages: Vec<WorkItem>,
 ) -> TurnResult {
-    let input =
-        TurnInput { instance: INSTANCE.to_string(), execution_id: 1, now_ms: 1, entropy: 1, messages };
+    let input = TurnInput {
+        instance: INSTANCE.to_string(),
+        execution_id: 1,
+        now_ms: 1,
+        entropy: 1,
+        messages,
+        kv: BTreeMap::new(),
+    };
     run_turn(Before::Stored { handler, version: VERSION.to_string(), history }, input)
 }
 

@@ -139,6 +139,7 @@ proptest! {
             now_ms,
             entropy: u128::MAX,
             messages: messages.to_vec(),
+            kv: BTreeMap::new(),
         };
         let handler = programs().swap_remove(program);
         let before = Before::Stored { handler, version: String::new(), history: &history };

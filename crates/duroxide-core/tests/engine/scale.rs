@@ -1,5 +1,6 @@
 //! Many things at once, in time and memory that grow with what happens and not with what has happened.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,14 @@ use crate::build::{child_completed, completed, handler, queued, raised, start};
 use crate::driver::{check_history, output, run_once};
 
 fn input(messages: Vec<WorkItem>) -> TurnInput {
-    TurnInput { instance: "i".to_string(), execution_id: 1, now_ms: 1, entropy: 1, messages }
+    TurnInput {
+        instance: "i".to_string(),
+        execution_id: 1,
+        now_ms: 1,
+        entropy: 1,
+        messages,
+        kv: BTreeMap::new(),
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test measures the engine, which itself reads no clock")]

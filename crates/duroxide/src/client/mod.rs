@@ -3,6 +3,7 @@
 mod error;
 mod manage;
 mod send;
+mod state;
 mod wait;
 
 use std::sync::Arc;

@@ -7,12 +7,38 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::{Client, ClientError};
-use crate::providers::WaitUntil;
+use crate::providers::{ProviderError, WaitUntil};
 
 /// What stands for a wait without end.
 const FAR_AHEAD: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// How long a wait pauses when the store cannot be reached.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a wait goes on.
+pub(super) struct Patience {
+    deadline: Instant,
+}
+
+impl Patience {
+    pub(super) fn new(timeout: Duration) -> Self {
+        // A deadline that cannot be expressed lies beyond all that will be waited for.
+        let far = || Instant::now() + FAR_AHEAD;
+        Self { deadline: Instant::now().checked_add(timeout).unwrap_or_else(far) }
+    }
+
+    pub(super) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Pauses after an error that may pass; gives it back if it will not, or if there is no time left.
+    pub(super) async fn wait_out(&self, error: ProviderError) -> Result<(), ClientError> {
+        if error.is_retryable() && self.left() > OUTAGE_PAUSE {
+            tokio::time::sleep(OUTAGE_PAUSE).await;
+            return Ok(());
+        }
+        Err(error.into())
+    }
+}
 
 impl Client {
     /// The status of an instance; `NotFound` for an unknown id.
@@ -28,18 +54,12 @@ impl Client {
         instance: &str,
         timeout: Duration,
     ) -> Result<OrchestrationStatus, ClientError> {
-        // A deadline that cannot be expressed lies beyond all that will be waited for.
-        let far = || Instant::now() + FAR_AHEAD;
-        let deadline = Instant::now().checked_add(timeout).unwrap_or_else(far);
+        let patience = Patience::new(timeout);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.provider.wait_for_instance(instance, WaitUntil::Terminal, left).await {
+            match self.provider.wait_for_instance(instance, WaitUntil::Terminal, patience.left()).await {
                 Ok(Some(status)) => return Ok(status),
                 Ok(None) => return Err(ClientError::Timeout),
-                Err(error) if error.is_retryable() && Instant::now() + OUTAGE_PAUSE < deadline => {
-                    tokio::time::sleep(OUTAGE_PAUSE).await;
-                }
-                Err(error) => return Err(error.into()),
+                Err(error) => patience.wait_out(error).await?,
             }
         }
     }

@@ -26,7 +26,8 @@ pub struct OrchestrationItem {
     /// Set when a stored event, or a message the instance cannot do without, does not decode:
     /// `event at position N: cause` or `message at position N: cause`.
     pub history_error: Option<String>,
-    /// The KV store at the start of the turn.
+    /// The KV store at the start of the turn. May be empty where the history is held: only the first turn of an
+    /// execution looks at it.
     pub kv_snapshot: HashMap<String, KvEntry>,
 }
 

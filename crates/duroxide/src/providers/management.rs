@@ -1,5 +1,7 @@
 //! What management calls take and return.
 
+pub use duroxide_core::SystemStats;
+
 pub use super::listing::{Cursor, InstancePage, InstanceQuery};
 
 /// One instance.
@@ -91,21 +93,6 @@ pub struct WaitingByTag {
     pub waiting: usize,
     /// How long the oldest of them has been waiting, by the store's clock.
     pub oldest_age: std::time::Duration,
-}
-
-/// The size of one instance.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SystemStats {
-    /// Events of the current execution.
-    pub history_event_count: u64,
-    /// Their stored bytes.
-    pub history_size_bytes: u64,
-    /// Messages in its inbox.
-    pub queue_pending_count: u64,
-    /// Keys in its KV store.
-    pub kv_user_key_count: u64,
-    /// Bytes of the values in its KV store.
-    pub kv_total_value_bytes: u64,
 }
 
 /// Which instances a bulk call is about: the finished ones for a deletion, all for a prune.

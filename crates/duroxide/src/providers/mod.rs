@@ -12,7 +12,7 @@ pub mod sqlite;
 mod tag;
 
 pub use admin::ProviderAdmin;
-pub use duroxide_core::{ExecutionMetadata, KvEntry, ScheduledActivityIdentifier, WorkItem};
+pub use duroxide_core::{ExecutionMetadata, KvEntry, ScheduledActivityIdentifier, SystemStats, WorkItem};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use fetch::{
     FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, NothingHeld, OrchestrationItem,
@@ -22,7 +22,7 @@ pub use fetch::{
 pub use listing::{Cursor, InstancePage, InstanceQuery};
 pub use management::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, OldestReady,
-    PruneOptions, PruneResult, QueueDepths, SystemMetrics, SystemStats, WaitingByTag,
+    PruneOptions, PruneResult, QueueDepths, SystemMetrics, WaitingByTag,
 };
 pub use provider::Provider;
 pub use tag::TagFilter;

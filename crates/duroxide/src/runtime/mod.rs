@@ -18,6 +18,7 @@ pub mod observability;
 mod options;
 #[doc(hidden)]
 pub mod process;
+mod questions;
 pub mod registry;
 mod retention;
 mod sessions;

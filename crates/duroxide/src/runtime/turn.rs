@@ -6,7 +6,7 @@ use std::sync::Arc;
 use duroxide_core::{
     Before, ErrorDetails, Event, EventKind, Execution, ItemKind, Outcome, ParentLink, StoredExecution,
     TraceLine, Turn, TurnInput, TurnResult, WorkItem, cancel_without_handler, columns_of,
-    end_without_handler, run_turn,
+    end_without_handler,
 };
 use futures_util::FutureExt;
 
@@ -14,6 +14,7 @@ use super::backoff::OutageBackoff;
 use super::dispatch::Slot;
 use super::node::Node;
 use super::process::Queue;
+use super::questions::run_turn;
 use super::verdict::{Verdict, decide};
 #[cfg(feature = "test-hooks")]
 use super::verify::run_held;
@@ -45,7 +46,7 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedTurn, slot: Slot) {
 async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
     let FetchedTurn { item, lock_token, attempts, facts } = fetched;
     let attempts = node.excuses.counted(&item.instance, attempts);
-    let (item, held) = match bring_history(node, item, facts.as_ref(), attempts).await {
+    let (mut item, held) = match bring_history(node, item, facts.as_ref(), attempts).await {
         Ok(brought) => brought,
         Err(error) => {
             node.store_failed("reading a history", &error);
@@ -58,15 +59,23 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
     let execution_id = item.execution_id;
     let result = match verdict {
         Some(Verdict::GiveBack { delay }) => return abandon(node, &lock_token, Some(delay), false).await,
-        Some(Verdict::End(details)) => end(node, item, facts.as_ref(), details, now_ms).await,
-        Some(Verdict::Cancel { reason }) => cancel(node, item, facts.as_ref(), &reason, now_ms).await,
+        Some(Verdict::End(details)) => Ok(end(node, item, facts.as_ref(), details, now_ms).await),
+        Some(Verdict::Cancel { reason }) => Ok(cancel(node, item, facts.as_ref(), &reason, now_ms).await),
         Some(Verdict::Run { handler, version }) => {
+            let input = turn_input(node, &mut item, now_ms);
             let before = Before::Stored { handler, version, history: &item.history };
-            run_turn(before, turn_input(node, &item, now_ms))
+            run_turn(node, before, input, &mut Vec::new()).await
         }
         None => {
             let execution = held.expect("only a held execution comes without a verdict");
-            run_held(node, execution, turn_input(node, &item, now_ms))
+            run_held(node, execution, turn_input(node, &mut item, now_ms)).await
+        }
+    };
+    let result = match result {
+        Ok(result) => result,
+        Err(error) => {
+            node.store_failed("reading a value for a program", &error);
+            return abandon(node, &lock_token, None, true).await;
         }
     };
     if result.turn.outcome == Outcome::NotStarted {
@@ -79,17 +88,22 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
 }
 
 #[cfg(not(feature = "test-hooks"))]
-fn run_held(_node: &Node, execution: Box<Execution>, input: TurnInput) -> TurnResult {
-    run_turn(Before::Held(execution), input)
+async fn run_held(
+    node: &Node,
+    execution: Box<Execution>,
+    input: TurnInput,
+) -> Result<TurnResult, ProviderError> {
+    run_turn(node, Before::Held(execution), input, &mut Vec::new()).await
 }
 
-fn turn_input(node: &Node, item: &OrchestrationItem, now_ms: u64) -> TurnInput {
+fn turn_input(node: &Node, item: &mut OrchestrationItem, now_ms: u64) -> TurnInput {
     TurnInput {
         instance: item.instance.clone(),
         execution_id: item.execution_id,
         now_ms,
         entropy: node.options.process.entropy(),
-        messages: item.messages.clone(),
+        messages: std::mem::take(&mut item.messages),
+        kv: std::mem::take(&mut item.kv_snapshot).into_iter().collect(),
     }
 }
 

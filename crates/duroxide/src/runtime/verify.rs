@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use duroxide_core::{Before, Event, Execution, TurnInput, TurnResult, run_turn};
+use duroxide_core::{Before, Event, Execution, KvAnswer, TurnInput, TurnResult, run_turn_with};
 use semver::Version;
 
 use super::node::Node;
+use super::questions::run_turn;
+use crate::providers::ProviderError;
 
 /// Who knows the stored histories and wants to hear when a replay does something else.
 pub trait ReplayAudit: std::fmt::Debug + Send + Sync {
@@ -17,14 +19,21 @@ pub trait ReplayAudit: std::fmt::Debug + Send + Sync {
 }
 
 /// Runs a turn of a held execution and, if the process is audited, compares it with a replay.
-pub(super) fn run_held(node: &Node, execution: Box<Execution>, input: TurnInput) -> TurnResult {
-    let Some(audit) = node.options.process.audit() else { return run_turn(Before::Held(execution), input) };
+pub(super) async fn run_held(
+    node: &Node,
+    execution: Box<Execution>,
+    input: TurnInput,
+) -> Result<TurnResult, ProviderError> {
+    let mut answers = Vec::new();
+    let Some(audit) = node.options.process.audit() else {
+        return run_turn(node, Before::Held(execution), input, &mut answers).await;
+    };
     let replay = Replay::of(node, audit, &execution, &input);
-    let result = run_turn(Before::Held(execution), input);
+    let result = run_turn(node, Before::Held(execution), input, &mut answers).await?;
     if let Some(replay) = replay {
-        replay.compare(&result);
+        replay.compare(&result, answers);
     }
-    result
+    Ok(result)
 }
 
 /// What a replay of the turn needs.
@@ -57,14 +66,18 @@ impl Replay {
             now_ms: input.now_ms,
             entropy: input.entropy,
             messages: input.messages.clone(),
+            kv: input.kv.clone(),
         };
         Some(Self { audit, handler, version, history, input })
     }
 
-    fn compare(self, live: &TurnResult) {
+    fn compare(self, live: &TurnResult, answers: Vec<KvAnswer>) {
         let instance = self.input.instance.clone();
         let before = Before::Stored { handler: self.handler, version: self.version, history: &self.history };
-        let replayed = run_turn(before, self.input);
+        let mut answers = answers.into_iter();
+        let replayed = run_turn_with(before, self.input, |_| {
+            answers.next().unwrap_or_else(|| Err("the live turn did not ask for this".to_string()))
+        });
         if replayed.turn != live.turn {
             self.audit.differs(&instance, format!("{:?}", live.turn), format!("{:?}", replayed.turn));
         }

@@ -10,4 +10,5 @@ mod deployment;
 mod management;
 mod outages;
 mod sessions;
+mod state;
 mod stuck_work;

@@ -1,5 +1,6 @@
 //! Turns: locking ready instances, giving them back, renewing their locks.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use duroxide_core::{
@@ -103,7 +104,10 @@ impl State {
                 history: loaded.events,
                 messages: admitted.items,
                 history_error: loaded.error,
-                kv_snapshot: row.kv.iter().map(|(key, entry)| (key.clone(), entry.clone())).collect(),
+                kv_snapshot: match loaded.part {
+                    HistoryPart::Held => HashMap::new(),
+                    HistoryPart::Whole => row.kv.clone().into_iter().collect(),
+                },
             },
             lock_token: token,
             attempts,

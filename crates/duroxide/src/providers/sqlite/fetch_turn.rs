@@ -215,7 +215,10 @@ fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<Option<RawTu
     };
     let turn = FetchedTurn {
         item: OrchestrationItem {
-            kv_snapshot: kv_snapshot(tx, &row)?,
+            kv_snapshot: match part {
+                HistoryPart::Held => HashMap::new(),
+                HistoryPart::Whole => kv_snapshot(tx, &row)?,
+            },
             instance: about.instance,
             orchestration_name: about.name,
             execution_id: row.current_execution_id,

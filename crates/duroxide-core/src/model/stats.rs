@@ -1,0 +1,16 @@
+//! The size of an instance.
+
+/// The size of one instance.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SystemStats {
+    /// Events of the current execution.
+    pub history_event_count: u64,
+    /// Their stored bytes.
+    pub history_size_bytes: u64,
+    /// Messages in its inbox; for the instance itself, what has arrived and not been read.
+    pub queue_pending_count: u64,
+    /// Keys in its KV store.
+    pub kv_user_key_count: u64,
+    /// Bytes of the values in its KV store.
+    pub kv_total_value_bytes: u64,
+}
