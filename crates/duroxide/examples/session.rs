@@ -37,7 +37,11 @@ async fn worker(store: Arc<SqliteProvider>, name: &str) -> Arc<Runtime> {
         let here = loaded.lock().unwrap_or_else(PoisonError::into_inner).contains_key(session);
         async move {
             // After a crash the session has a new owner, which must load the model again.
-            if here { Ok(ctx.worker_id().to_string()) } else { Err("the model is not loaded here".to_string()) }
+            if here {
+                Ok(ctx.worker_id().to_string())
+            } else {
+                Err("the model is not loaded here".to_string())
+            }
         }
     };
     let activities = ActivityRegistry::builder().register("Load", load).register("Ask", ask_here).build();

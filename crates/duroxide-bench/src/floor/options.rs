@@ -50,13 +50,9 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Reads what stands behind the benchmark's name.
     pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut arguments = arguments;
-        match arguments.next().as_deref() {
-            Some("floor") => {}
-            Some(other) => return Err(format!("unknown benchmark '{other}'")),
-            None => return Err("which benchmark?".to_string()),
-        }
         let mut options = Self { dir: std::env::temp_dir(), only: None, scale: 1 };
         while let Some(flag) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{flag} needs a value"))?;
@@ -80,5 +76,23 @@ impl Options {
     /// A size, divided for a quick look.
     pub(crate) fn sized(&self, size: usize) -> usize {
         (size / self.scale).max(10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        Options::parse(arguments.iter().map(ToString::to_string))
+    }
+
+    #[test]
+    fn options_may_be_left_out_and_wrong_ones_are_named() {
+        assert_eq!(parse(&[]).expect("all defaults").only, None);
+        assert_eq!(parse(&["--only", "idle", "--scale", "4"]).expect("right").only, Some(Part::Idle));
+        assert_eq!(parse(&["--only", "nap"]).expect_err("wrong"), "unknown part 'nap'");
+        assert_eq!(parse(&["--only"]).expect_err("wrong"), "--only needs a value");
+        assert_eq!(parse(&["--fast", "1"]).expect_err("wrong"), "unknown option '--fast'");
     }
 }
