@@ -2,6 +2,7 @@
 //!
 //! It uses the standard library alone, so that it builds in a second and needs no network.
 
+mod soak;
 mod test_run;
 mod tidy;
 
@@ -12,6 +13,7 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   tidy             check the rules of the workspace that the compiler does not
+  soak             the long runs that must not grow, and a late page of a long listing (half an hour or so)
   test [PART..]    run everything that must be green before a change lands, or only the named parts
 ";
 
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
     let passed = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy::run(&root),
         ["test", parts @ ..] => test_run::run(&root, parts),
+        ["soak"] => soak::run(&root),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);
             true

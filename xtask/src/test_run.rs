@@ -15,6 +15,11 @@ const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 /// How many seeds are simulated: enough to see every kind of fault, few enough for half a minute.
 const SIMULATED_SEEDS: &str = "200";
 
+/// Calls of the short soak run: enough to see memory that is kept for each call, few enough for half a minute.
+const SOAK_CALLS: &str = "20000";
+/// Executions of the short run of an eternal orchestration.
+const SOAK_EXECUTIONS: &str = "1000";
+
 /// How often to look whether an example has ended.
 const EXAMPLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -33,6 +38,8 @@ enum Work {
     Tidy,
     /// The simulator on its kept seeds and [`SIMULATED_SEEDS`] others.
     Simulator,
+    /// The runs that must not grow, with [`SOAK_CALLS`] and [`SOAK_EXECUTIONS`].
+    Soak,
     /// Every program in an `examples` directory, run to its end.
     Examples,
 }
@@ -67,6 +74,7 @@ fn parts() -> Vec<Part> {
             ]),
         ),
         part("simulator", Work::Simulator),
+        part("soak", Work::Soak),
         part("doc tests", Work::Cargo(&["test", "--workspace", "--all-features", "--doc"])),
         part("docs", Work::StrictDocs(&["doc", "--workspace", "--all-features", "--no-deps"])),
         part("examples", Work::Examples),
@@ -116,17 +124,18 @@ fn carry_out(root: &Path, work: &Work) -> Result<(), String> {
         Work::Tidy if tidy::run(root) => Ok(()),
         Work::Tidy => Err("the findings are above".to_string()),
         Work::Simulator => run_simulator(root),
+        Work::Soak => run_soak(root),
         Work::Examples => run_examples(root),
     }
 }
 
-fn cargo(root: &Path) -> Command {
+pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
 }
 
-fn finish(command: &mut Command) -> Result<(), String> {
+pub(crate) fn finish(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|cause| format!("{command:?} did not start: {cause}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
 }
@@ -136,6 +145,16 @@ fn run_simulator(root: &Path) -> Result<(), String> {
     finish(cargo(root).args(["build", "--workspace", "--all-features", "--bin", "duroxide-sim"]))?;
     let program = built()?.join("duroxide-sim");
     finish(Command::new(program).current_dir(root).args(["--seeds", SIMULATED_SEEDS]))
+}
+
+/// Builds the long runs with the features of the tests and runs them briefly.
+fn run_soak(root: &Path) -> Result<(), String> {
+    finish(cargo(root).args(["build", "--workspace", "--all-features", "--bin", "duroxide-bench"]))?;
+    let program = built()?.join("duroxide-bench");
+    for (run, count) in [("soak", SOAK_CALLS), ("eternal", SOAK_EXECUTIONS)] {
+        finish(Command::new(&program).current_dir(root).args([run, "--count", count]))?;
+    }
+    Ok(())
 }
 
 /// The directory that programs are built into: that of this one.
@@ -222,7 +241,7 @@ fn table(rows: &[Row]) -> String {
     text + &format!("{:<12} {:<8} {:>9}", "all", "", seconds(total))
 }
 
-fn seconds(duration: Duration) -> String {
+pub(crate) fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
 

@@ -146,6 +146,49 @@ fn a_wrong_registration_is_an_error_that_names_it() {
     );
 }
 
+async fn typed_echo(_ctx: ActivityContext, input: u64) -> Result<u64, String> {
+    Ok(input)
+}
+
+async fn typed_program(_ctx: OrchestrationContext, input: u64) -> Result<u64, String> {
+    Ok(input)
+}
+
+#[test]
+fn a_duplicate_registration_is_an_error_however_it_is_made_and_replaces_nothing() {
+    const ACTIVITY: &str = "duplicate activity registration: A";
+    let activities = || ActivityRegistry::builder().register("A", echo);
+    let mistake = |builder: duroxide::runtime::registry::ActivityRegistryBuilder| {
+        builder.build_result().expect_err("a duplicate")
+    };
+    assert_eq!(mistake(activities().register("A", echo)), ACTIVITY);
+    assert_eq!(mistake(activities().register_typed("A", typed_echo)), ACTIVITY);
+    assert_eq!(mistake(activities().register_all(vec![("B", echo), ("A", echo)])), ACTIVITY);
+    let from = ActivityRegistry::builder_from(&activities().build());
+    assert_eq!(mistake(from.register("A", echo)), ACTIVITY);
+    assert!(mistake(activities().merge(activities().build())).contains("in merge: A"));
+    const PROGRAM: &str = "duplicate orchestration registration: O@1.0.0";
+    let programs = || OrchestrationRegistry::builder().register("O", program);
+    let mistake =
+        |builder: duroxide::OrchestrationRegistryBuilder| builder.build_result().expect_err("a duplicate");
+    assert_eq!(mistake(programs().register("O", program)), PROGRAM);
+    assert_eq!(mistake(programs().register_typed("O", typed_program)), PROGRAM);
+    assert_eq!(mistake(programs().register_versioned("O", "1.0.0", program)), PROGRAM);
+    assert_eq!(mistake(programs().register_versioned_typed("O", "1.0.0", typed_program)), PROGRAM);
+    assert_eq!(mistake(programs().register_all(vec![("P", program), ("O", program)])), PROGRAM);
+    let from = OrchestrationRegistry::builder_from(&programs().build());
+    assert_eq!(mistake(from.register("O", program)), PROGRAM);
+    // Every mistake is told, not only the first.
+    let two = mistake(programs().register("O", program).register("", program));
+    assert!(two.starts_with(PROGRAM) && two.contains("; "), "{two}");
+}
+
+#[test]
+#[should_panic(expected = "duplicate orchestration registration: O@1.0.0")]
+fn build_does_not_hide_a_mistake_in_orchestrations() {
+    drop(OrchestrationRegistry::builder().register("O", program).register("O", program).build());
+}
+
 #[test]
 #[should_panic(expected = "non-monotonic orchestration version")]
 fn a_version_that_is_not_later_than_the_latest_panics() {

@@ -4,6 +4,7 @@
 //! the project: the core stays pure, stored forms stay readable, and every exception says why.
 
 mod dependencies;
+mod error_texts;
 mod exceptions;
 mod file;
 mod file_shape;
@@ -54,7 +55,7 @@ impl Finding {
 /// A rule that looks at one file at a time.
 type FileRule = fn(&File) -> Vec<Finding>;
 
-const FILE_RULES: [FileRule; 8] = [
+const FILE_RULES: [FileRule; 9] = [
     dependencies::core_depends_on_little,
     dependencies::lints_are_inherited,
     purity::core_is_pure,
@@ -63,6 +64,7 @@ const FILE_RULES: [FileRule; 8] = [
     file_shape::check,
     exceptions::check,
     machine_paths::check,
+    error_texts::are_not_searched,
 ];
 
 /// Checks the workspace and prints the findings; whether there is no fault.
