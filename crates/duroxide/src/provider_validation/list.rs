@@ -37,12 +37,12 @@ macro_rules! __for_each_provider_validation {
             }
             attempts {
                 every_fetch_is_an_attempt,
-                progress_is_kept_for_the_next_attempt,
                 the_count_is_the_highest_among_the_messages,
                 a_message_that_was_not_fetched_is_not_counted,
                 ignoring_an_attempt_takes_back_one,
                 ignoring_an_attempt_concerns_the_messages_of_its_fetch,
                 every_fetch_of_a_work_item_is_an_attempt,
+                progress_is_kept_for_the_next_attempt,
             }
             poison_message {
                 the_count_grows_past_every_limit,
