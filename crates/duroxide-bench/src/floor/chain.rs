@@ -18,7 +18,9 @@ pub(crate) async fn run(options: &Options, report: &mut Report) -> Result<(), Fa
     store.client.start_orchestration("chain", "Chain", steps.to_string()).await?;
     store.completed("chain").await?;
     let step = begun.elapsed() / u32::try_from(steps)?;
-    let commits = store.provider.statistics().commits - statistics.commits;
+    let after = store.provider.statistics();
+    let commits = after.commits - statistics.commits;
+    let statements = after.statements - statistics.statements;
     let raw = around(before, store.raw.measure(1_000)?);
     let history = store.client.read_execution_history("chain", 1).await?;
     let tenth = history.len() / 10;
@@ -28,6 +30,7 @@ pub(crate) async fn run(options: &Options, report: &mut Report) -> Result<(), Fa
     let first = span(0, tenth);
     let last = span(history.len() - 1 - tenth, history.len() - 1);
     report.figure("commits per step", format!("{:.2}", commits as f64 / steps as f64));
+    report.figure("statements per step", format!("{:.1}", statements as f64 / steps as f64));
     report.figure("file", store.file_size());
     report.figure("p50 of one raw durable commit", micros(raw.median));
     report.figure("mean of one step", micros(step));

@@ -17,6 +17,9 @@ use super::values::{Ms, NEVER, to_column};
 use super::waiters::Waiters;
 use crate::providers::{TurnRequest, WorkRequest};
 
+/// How long the writer looks out for the next call before it sleeps. Less than a commit takes.
+const ATTENTIVE: Duration = Duration::from_micros(100);
+
 /// The state of the writer's thread.
 pub(super) struct Writer {
     pub(super) db: Db,
@@ -29,6 +32,7 @@ pub(super) struct Writer {
     /// `None` for a store in memory, which nobody else can change.
     pub(super) shared_file: Option<SharedFile>,
     pub(super) stopping: bool,
+    just_answered: bool,
 }
 
 impl Writer {
@@ -42,7 +46,18 @@ impl Writer {
     ) -> Self {
         let turns = Lane::new(sender.clone());
         let work = Lane::new(sender);
-        Self { db, options, counters, waiters, messages, turns, work, shared_file, stopping: false }
+        Self {
+            db,
+            options,
+            counters,
+            waiters,
+            messages,
+            turns,
+            work,
+            shared_file,
+            stopping: false,
+            just_answered: false,
+        }
     }
 
     /// Runs until the provider is gone. No panic ends it: the transaction it happened in is rolled back.
@@ -66,17 +81,15 @@ impl Writer {
     }
 
     fn step(&mut self) {
-        let received = match self.patience() {
-            Some(patience) if patience.is_zero() => self.messages.try_recv().ok(),
-            Some(patience) => match self.messages.recv_timeout(patience) {
-                Ok(message) => Some(message),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
-            },
-            None => Some(self.messages.recv().unwrap_or(Message::Stop)),
+        let received = match self.soon() {
+            Some(message) => Some(message),
+            None => self.wait(),
         };
         match received {
-            Some(message) => self.run_group(Some(message)),
+            Some(message) => {
+                self.run_group(Some(message));
+                self.just_answered = true;
+            }
             None => {
                 self.look_for_foreign_changes();
                 if self.turns.next_due().min(self.work.next_due()) <= self.now() {
@@ -87,6 +100,35 @@ impl Writer {
         let now = Instant::now();
         self.turns.expire(now);
         self.work.expire(now);
+    }
+
+    /// The next call, if it comes at once. Whoever got an answer just now mostly has the next call ready within
+    /// microseconds; falling asleep and being woken would take longer than that.
+    fn soon(&mut self) -> Option<Message> {
+        if !std::mem::take(&mut self.just_answered) {
+            return None;
+        }
+        let began = Instant::now();
+        loop {
+            match self.messages.try_recv() {
+                Ok(message) => return Some(message),
+                Err(_) if began.elapsed() < ATTENTIVE => std::hint::spin_loop(),
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Sleeps until a call comes or something else may matter; `None` for the latter.
+    fn wait(&self) -> Option<Message> {
+        match self.patience() {
+            Some(patience) if patience.is_zero() => self.messages.try_recv().ok(),
+            Some(patience) => match self.messages.recv_timeout(patience) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
+            },
+            None => Some(self.messages.recv().unwrap_or(Message::Stop)),
+        }
     }
 
     /// How long to wait for the next call; `None` when nothing but a call can matter.
