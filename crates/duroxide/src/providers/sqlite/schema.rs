@@ -54,7 +54,19 @@ fn migrate_locked(db: &Db, operation: &str) -> Result<(), ProviderError> {
     db.execute_batch(&marks).map_err(storage)
 }
 
+/// Looks at the file as it is at one moment: another process may be making it ours right now.
 fn look(db: &Db, operation: &str) -> Result<Found, ProviderError> {
+    if db.in_transaction() {
+        return look_within(db, operation);
+    }
+    let storage = |error| storage_error(operation, error);
+    db.execute("BEGIN", []).map_err(storage)?;
+    let found = look_within(db, operation);
+    let ended = if db.in_transaction() { db.execute("COMMIT", []) } else { Ok(0) };
+    found.and_then(|found| ended.map(|_| found).map_err(storage))
+}
+
+fn look_within(db: &Db, operation: &str) -> Result<Found, ProviderError> {
     let number = |sql| {
         let found =
             db.first(sql, [], |row| row.get::<_, i64>(0)).map_err(|error| storage_error(operation, error))?;
