@@ -184,6 +184,8 @@ impl<R: Request> Lane<R> {
                             in_vain.push(waiting.len());
                         }
                         Ok(look) => {
+                            // What was taken may have claimed a session, which answers other questions anew.
+                            self.quiet.clear();
                             let outcome = Ok(Delivery::new(look.items, self.writer.clone()));
                             self.served.push(Served { answer: fetch.answer, outcome });
                             continue;
