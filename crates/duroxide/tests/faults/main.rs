@@ -5,9 +5,11 @@ mod common;
 
 mod activities;
 mod any_store;
+mod big_tree;
 mod capacity;
 mod deployment;
 mod management;
+mod many;
 mod outages;
 mod sessions;
 mod state;
