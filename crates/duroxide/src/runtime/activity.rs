@@ -83,8 +83,10 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let counted = node.excuses.counted(&key, attempts);
     if counted > node.options.max_attempts {
         let details = poison(&node, &work, &json, counted);
-        node.counters.activity_failed(&details);
-        ack(&node, &lock_token, &lock, Some(work.failed(details))).await;
+        let acked = ack(&node, &lock_token, &lock, Some(work.failed(details.clone()))).await;
+        if acked.reached_the_store() {
+            node.counters.activity_failed(&details);
+        }
         return;
     }
     let Some(handler) = node.activities.resolve_handler(&work.name) else {
@@ -125,18 +127,15 @@ async fn run(
     let context = context(node, &work, attempt, cancelled.clone()).await;
     let completion = match run_handler(node, handler, context, work.input.clone(), lock, &cancelled).await {
         Ended::Returned(result) => match checked(&work, result) {
-            Ok(result) => {
-                node.counters.activity_success.increment();
-                WorkItem::ActivityCompleted {
-                    instance: work.instance.clone(),
-                    execution_id: work.execution_id,
-                    id: work.id,
-                    result,
-                }
-            }
-            Err(message) => failure(node, &work, message),
+            Ok(result) => WorkItem::ActivityCompleted {
+                instance: work.instance.clone(),
+                execution_id: work.execution_id,
+                id: work.id,
+                result,
+            },
+            Err(message) => failure(&work, message),
         },
-        Ended::Panicked(text) => failure(node, &work, format!("activity panicked: {text}")),
+        Ended::Panicked(text) => failure(&work, format!("activity panicked: {text}")),
         Ended::LockLost => {
             if lock.was_out_of_reach() {
                 node.excuses.excuse(&key);
@@ -145,10 +144,23 @@ async fn run(
         }
         Ended::Released => return abandon(node, token, None, true).await,
     };
-    match ack(node, token, lock, Some(completion)).await {
+    let acked = ack(node, token, lock, Some(completion.clone())).await;
+    // What did not reach the store will be run again, perhaps elsewhere, and is counted there.
+    if acked.reached_the_store() {
+        count(node, &completion);
+    }
+    match acked {
         Acked::Yes => node.excuses.forget(&key),
-        Acked::Spoiled => node.excuses.excuse(&key),
+        Acked::Earlier | Acked::Spoiled => node.excuses.excuse(&key),
         Acked::LockLost => {}
+    }
+}
+
+fn count(node: &Node, completion: &WorkItem) {
+    if let WorkItem::ActivityFailed { details, .. } = completion {
+        node.counters.activity_failed(details);
+    } else {
+        node.counters.activity_success.increment();
     }
 }
 
@@ -158,10 +170,8 @@ fn checked(work: &Work, result: Result<String, String>) -> Result<String, String
     Ok(output)
 }
 
-fn failure(node: &Node, work: &Work, message: String) -> WorkItem {
-    let details = ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, message, retryable: true };
-    node.counters.activity_failed(&details);
-    work.failed(details)
+fn failure(work: &Work, message: String) -> WorkItem {
+    work.failed(ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, message, retryable: true })
 }
 
 async fn context(
@@ -253,11 +263,23 @@ async fn run_handler(
 }
 
 /// How an ack ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Acked {
     Yes,
+    /// The lock ended before its time, after an ack whose answer was lost: that one was committed.
+    Earlier,
     LockLost,
     /// The store failed until the lock was gone or the runtime let go.
     Spoiled,
+}
+
+impl Acked {
+    fn reached_the_store(self) -> bool {
+        match self {
+            Self::Yes | Self::Earlier => true,
+            Self::LockLost | Self::Spoiled => false,
+        }
+    }
 }
 
 /// Brings a result into the store. A failed ack is tried again as long as the lock holds: the activity has run,
@@ -270,7 +292,11 @@ async fn ack(node: &Node, token: &str, lock: &KeptLock, completion: Option<WorkI
         let error = match node.provider.ack_work_item(token, completion.clone()).await {
             Ok(()) => return Acked::Yes,
             Err(error) if error.kind() == ProviderErrorKind::LockLost => {
-                return if failures > 0 { Acked::Spoiled } else { Acked::LockLost };
+                return match failures {
+                    0 => Acked::LockLost,
+                    _ if lock.was_out_of_reach() => Acked::Spoiled,
+                    _ => Acked::Earlier,
+                };
             }
             Err(error) => error,
         };

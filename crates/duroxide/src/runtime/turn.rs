@@ -263,6 +263,8 @@ fn announce(node: &Node, instance: &str, result: &TurnResult, facts: Option<&Tur
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Committed {
     Yes,
+    /// By a try whose answer was lost. What the instance is now is not known here.
+    Earlier,
     /// Somebody else holds the lock now, or an earlier try was committed after all.
     LockLost,
     /// The store failed until the lock was gone or the runtime let go.
@@ -291,7 +293,11 @@ async fn commit(node: &Node, token: &str, execution_id: u64, instance: &str, tur
             Ok(()) => return Committed::Yes,
             Err(error) if error.kind() == ProviderErrorKind::LockLost => {
                 tracing::debug!(target: "duroxide::runtime", %instance, "the lock was lost before the commit");
-                return if failures > 0 { Committed::Spoiled } else { Committed::LockLost };
+                return match failures {
+                    0 => Committed::LockLost,
+                    _ if is_stored(node, instance, execution_id, turn).await => Committed::Earlier,
+                    _ => Committed::Spoiled,
+                };
             }
             Err(error) => error,
         };
@@ -309,6 +315,18 @@ async fn commit(node: &Node, token: &str, execution_id: u64, instance: &str, tur
     }
 }
 
+/// Whether the store has this very turn. Asked only when an answer was lost, so a history may be read for it.
+async fn is_stored(node: &Node, instance: &str, execution_id: u64, turn: &Turn) -> bool {
+    let Some(last) = turn.events.last() else { return false };
+    match node.provider.read_with_execution(instance, execution_id).await {
+        Ok(history) => history.iter().rev().any(|event| event == last),
+        Err(error) => {
+            node.store_failed("reading a history", &error);
+            false
+        }
+    }
+}
+
 fn after_commit(
     node: &Node,
     instance: String,
@@ -319,6 +337,10 @@ fn after_commit(
     let TurnResult { turn, execution } = result;
     match committed {
         Committed::Yes => node.excuses.forget(&instance),
+        Committed::Earlier => {
+            node.live.forget(&instance);
+            node.excuses.forget(&instance);
+        }
         Committed::Spoiled => {
             node.live.forget(&instance);
             return node.excuses.excuse(&instance);
@@ -335,7 +357,7 @@ fn after_commit(
     if let (Some(facts), Some(last)) = (&facts, turn.events.last()) {
         record_duration(facts, last);
     }
-    if let (Some(execution), Some(facts)) = (execution, facts) {
+    if let (Committed::Yes, Some(execution), Some(facts)) = (committed, execution, facts) {
         node.live.keep(instance, facts.incarnation, execution);
     }
 }
