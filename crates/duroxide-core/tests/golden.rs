@@ -259,6 +259,7 @@ fn optional_fields_are_left_out_when_there_is_nothing_in_them() {
             "OrchestrationStarted" => vec!["input", "name", "parent_id", "parent_instance", "version"],
             "ActivityScheduled" => vec!["input", "name"],
             "CustomStatusUpdated" => vec!["status"],
+            "ActivityDeadlinesRecorded" => vec![],
             other => panic!("say here which fields of {other} are left out"),
         };
         assert_eq!(own.into_iter().collect::<Vec<_>>(), expected, "{variant}");
@@ -279,6 +280,7 @@ fn optional_fields_are_left_out_when_there_is_nothing_in_them() {
                 ]
             }
             "ActivityExecute" => vec!["execution_id", "id", "input", "instance", "name"],
+            "ActivityExecuteWithin" => vec!["deadlines", "execution_id", "id", "input", "instance", "name"],
             "ContinueAsNew" => vec!["input", "instance", "orchestration", "version"],
             other => panic!("say here which fields of {other} are left out"),
         };

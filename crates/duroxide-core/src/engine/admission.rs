@@ -52,7 +52,8 @@ impl Execution {
                 pass.actions.dropped.push(DropReason::AlreadyStarted);
                 Ok(())
             }
-            WorkItem::ActivityExecute { .. } => {
+            WorkItem::ActivityBegun { execution_id, id, .. } => self.admit_begun(execution_id, id, pass),
+            WorkItem::ActivityExecute { .. } | WorkItem::ActivityExecuteWithin { .. } => {
                 pass.actions.dropped.push(DropReason::WrongQueue);
                 Ok(())
             }
@@ -97,10 +98,16 @@ impl Execution {
     pub(super) fn apply(&mut self, source: Option<u64>, event: &EventKind) -> Result<(), Stop> {
         let id = source.unwrap_or_default();
         match event {
+            EventKind::ActivityBegun => {
+                self.end_start_deadline(id);
+                Ok(())
+            }
             EventKind::ActivityCompleted { result } => {
+                self.end_start_deadline(id);
                 self.complete(id, ScheduleKind::Activity, Ok(result.clone()))
             }
             EventKind::ActivityFailed { details } => {
+                self.end_start_deadline(id);
                 self.complete(id, ScheduleKind::Activity, Err(details.display_message()))?;
                 match details {
                     ErrorDetails::Poison { .. } => Err(Stop::Failed(details.clone())),
@@ -109,7 +116,11 @@ impl Execution {
                     | ErrorDetails::Application { .. } => Ok(()),
                 }
             }
-            EventKind::TimerFired { .. } => self.complete(id, ScheduleKind::Timer, Ok(String::new())),
+            EventKind::TimerFired { .. } => {
+                self.complete(id, ScheduleKind::Timer, Ok(String::new()))?;
+                self.start_deadline_passed(id);
+                Ok(())
+            }
             EventKind::SubOrchestrationCompleted { result } => {
                 self.complete(id, ScheduleKind::Child, Ok(result.clone()))
             }
@@ -156,6 +167,7 @@ impl Execution {
             | EventKind::KeyValueCleared { .. }
             | EventKind::KeyValuesCarried { .. }
             | EventKind::RetryPolicyRecorded { .. }
+            | EventKind::ActivityDeadlinesRecorded { .. }
             | EventKind::KeyValuesCleared => {
                 unreachable!("the program's own events are recorded, not admitted")
             }

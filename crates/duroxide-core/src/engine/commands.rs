@@ -1,6 +1,7 @@
 //! Carrying out what the program did: each command is recorded, and acted on if it is new.
 
 use super::execution::{Execution, Pass, Stop};
+use super::guid::guid;
 use super::mismatch::{unexpected_event, version_mismatch};
 use super::record_state::set_custom_status;
 use super::schedules::ScheduleKind;
@@ -28,6 +29,7 @@ impl Execution {
             match command {
                 Command::Schedule { slot, what } => self.schedule(slot, what, pass)?,
                 Command::Drop { slot } => self.cancel(&slot, pass)?,
+                Command::GiveUp { slot } => self.give_up(&slot, pass)?,
                 Command::Detach { name, version, instance, input } => {
                     self.detach(name, version, instance, input, pass)?;
                 }
@@ -100,17 +102,26 @@ impl Execution {
             session_id: session_id.clone(),
             tag: tag.clone(),
         };
+        let asked = slot.deadlines();
         let recorded = record(pass, None, kind)?;
         self.open(recorded, ScheduleKind::Activity, slot, String::new(), pass)?;
+        let deadlines = self.record_deadlines(recorded, &name, asked, pass)?;
         if recorded.is_new {
-            pass.actions.worker_items.push(WorkItem::ActivityExecute {
-                instance: self.identity.instance.clone(),
-                execution_id: self.identity.execution_id,
-                id: recorded.event_id,
-                name,
-                input,
-                session_id,
-                tag,
+            let instance = self.identity.instance.clone();
+            let (execution_id, id) = (self.identity.execution_id, recorded.event_id);
+            pass.actions.worker_items.push(if deadlines.is_empty() {
+                WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag }
+            } else {
+                WorkItem::ActivityExecuteWithin {
+                    instance,
+                    execution_id,
+                    id,
+                    name,
+                    input,
+                    session_id,
+                    tag,
+                    deadlines,
+                }
             });
         }
         Ok(())
@@ -150,7 +161,12 @@ impl Execution {
         Ok(())
     }
 
-    fn schedule_timer(&mut self, slot: Arc<Slot>, delay_ms: u64, pass: &mut Pass<'_>) -> Result<(), Stop> {
+    pub(super) fn schedule_timer(
+        &mut self,
+        slot: Arc<Slot>,
+        delay_ms: u64,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
         let fire_at_ms = pass.tape.now_ms.saturating_add(delay_ms).min(LATEST_MS);
         let recorded = record(pass, None, EventKind::TimerCreated { fire_at_ms })?;
         self.open(recorded, ScheduleKind::Timer, slot, String::new(), pass)?;
@@ -267,13 +283,9 @@ impl Execution {
         match kind {
             ScheduleKind::Activity => {
                 self.questions.remove(&id);
-                let recorded = record(pass, Some(id), EventKind::ActivityCancelRequested { reason })?;
-                if recorded.is_new {
-                    pass.actions.cancelled.push(ScheduledActivityIdentifier {
-                        instance: self.identity.instance.clone(),
-                        execution_id: self.identity.execution_id,
-                        activity_id: id,
-                    });
+                self.cancel_activity(id, DROPPED_FUTURE, pass)?;
+                if let Some(timer) = self.start_deadlines.take_timer(id) {
+                    self.cancel(&timer, pass)?;
                 }
             }
             ScheduleKind::Timer => {
@@ -297,6 +309,20 @@ impl Execution {
                     });
                 }
             }
+        }
+        Ok(())
+    }
+
+    pub(super) fn cancel_activity(&mut self, id: u64, reason: &str, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        self.schedules.cancel(id, ScheduleKind::Activity);
+        let reason = reason.to_string();
+        let recorded = record(pass, Some(id), EventKind::ActivityCancelRequested { reason })?;
+        if recorded.is_new {
+            pass.actions.cancelled.push(ScheduledActivityIdentifier {
+                instance: self.identity.instance.clone(),
+                execution_id: self.identity.execution_id,
+                activity_id: id,
+            });
         }
         Ok(())
     }
@@ -454,25 +480,4 @@ fn check_child_id_length(instance: &str) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// A version-4 UUID from the turn's entropy and the event's id, which is unique within the turn.
-fn guid(entropy: u128, event_id: u64) -> String {
-    let salt = mix(event_id);
-    let half = |bits: u128| u64::try_from(bits & u128::from(u64::MAX)).expect("the bits are masked to 64");
-    let high = mix(half(entropy >> 64) ^ salt);
-    let low = mix(half(entropy) ^ salt.rotate_left(32));
-    let bits = (u128::from(high) << 64) | u128::from(low);
-    let versioned = (bits & !(0xf << 76)) | (0x4 << 76);
-    let variant = (versioned & !(0x3 << 62)) | (0x2 << 62);
-    let hex = format!("{variant:032x}");
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
-/// The finaliser of SplitMix64: every input bit changes every output bit with probability one half.
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }

@@ -70,6 +70,8 @@ impl OpenWork {
                 | EventKind::KeyValueCleared { .. }
                 | EventKind::KeyValuesCarried { .. }
                 | EventKind::RetryPolicyRecorded { .. }
+                | EventKind::ActivityDeadlinesRecorded { .. }
+                | EventKind::ActivityBegun
                 | EventKind::KeyValuesCleared => {}
             }
         }
@@ -283,6 +285,7 @@ pub(super) fn outlives_execution(message: &WorkItem) -> bool {
         | ItemKind::ContinueAsNew
         | ItemKind::Activity
         | ItemKind::Completion
+        | ItemKind::Begun
         | ItemKind::Timer => false,
     }
 }
@@ -295,6 +298,7 @@ pub(super) fn drop_after_end(messages: &[WorkItem], parent: Option<&ParentLink>,
             ItemKind::ContinueAsNew
             | ItemKind::Activity
             | ItemKind::Completion
+            | ItemKind::Begun
             | ItemKind::Timer
             | ItemKind::Event
             | ItemKind::Cancel => None,

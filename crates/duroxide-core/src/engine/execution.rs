@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::asking::KvQuestion;
 use super::context::Identity;
+use super::deadlines::StartDeadlines;
 use super::mismatch::unexpected_event;
 use super::schedules::Schedules;
 use super::slot::Desk;
@@ -42,6 +43,8 @@ pub struct Execution {
     pub(super) history_bytes: u64,
     /// Values of other instances that the program asked for and that have not been answered, by event id.
     pub(super) questions: BTreeMap<u64, KvQuestion>,
+    /// Activities that must begin in time.
+    pub(super) start_deadlines: StartDeadlines,
 }
 
 /// Why an execution goes no further.
@@ -132,6 +135,7 @@ impl Execution {
             last_timestamp_ms: started.timestamp_ms,
             history_bytes: stored_bytes(started),
             questions: BTreeMap::new(),
+            start_deadlines: StartDeadlines::default(),
         };
         execution.desk.view(|view| {
             view.custom_status.clone_from(initial_custom_status);
@@ -168,10 +172,6 @@ impl Execution {
     /// Replays the history that the tape holds, up to its end.
     pub(super) fn replay(&mut self, pass: &mut Pass<'_>) -> Result<(), Stop> {
         self.desk.set_replaying(true);
-        while let Some(EventKind::KeyValuesCarried { values }) = pass.tape.peek().map(|next| &next.kind) {
-            self.carry_over(values);
-            pass.tape.take();
-        }
         self.settle(pass)?;
         while let Some(event) = pass.tape.take() {
             if !is_admitted(&event.kind) {
@@ -308,6 +308,7 @@ fn is_admitted(kind: &EventKind) -> bool {
     match kind {
         EventKind::ActivityCompleted { .. }
         | EventKind::ActivityFailed { .. }
+        | EventKind::ActivityBegun
         | EventKind::TimerFired { .. }
         | EventKind::ExternalEvent { .. }
         | EventKind::QueueEventDelivered { .. }
@@ -335,6 +336,7 @@ fn is_admitted(kind: &EventKind) -> bool {
         | EventKind::KeyValueCleared { .. }
         | EventKind::KeyValuesCarried { .. }
         | EventKind::RetryPolicyRecorded { .. }
+        | EventKind::ActivityDeadlinesRecorded { .. }
         | EventKind::KeyValuesCleared => false,
     }
 }

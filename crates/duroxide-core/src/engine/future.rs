@@ -4,8 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use super::slot::{Command, Desk, NOT_TAGGABLE, Resolution, Slot};
+use super::slot::{Command, Desk, Resolution, Slot, for_activities_only};
+use crate::model::deadline_ms;
 
 type Finish<T> = Box<dyn FnOnce(Result<String, String>) -> T + Send>;
 
@@ -26,7 +28,7 @@ enum Origin {
     /// The call itself was wrong: there is nothing to wait for.
     Immediate {
         value: Result<String, String>,
-        taggable: bool,
+        is_activity: bool,
     },
 }
 
@@ -39,13 +41,13 @@ impl<T> DurableFuture<T> {
         Self { origin: Some(Origin::Scheduled { slot, desk }), finish: Some(Box::new(finish)) }
     }
 
-    /// A call that was refused; `taggable` as for the slot that it would have had.
+    /// A call that was refused; `is_activity` as for the slot that it would have had.
     pub(super) fn refused(
         cause: String,
-        taggable: bool,
+        is_activity: bool,
         finish: impl FnOnce(Result<String, String>) -> T + Send + 'static,
     ) -> Self {
-        let origin = Origin::Immediate { value: Err(cause), taggable };
+        let origin = Origin::Immediate { value: Err(cause), is_activity };
         Self { origin: Some(origin), finish: Some(Box::new(finish)) }
     }
 
@@ -67,10 +69,39 @@ impl<T> DurableFuture<T> {
     /// # Panics
     /// On anything but an activity, and after something was awaited in between.
     pub fn with_tag(self, tag: impl Into<String>) -> Self {
+        self.with_option("with_tag", |slot| slot.set_tag(tag.into()))
+    }
+
+    /// Bounds how long the activity may wait until a worker begins it for the first time. After that the future
+    /// gets `timeout: activity '..' was not started within .. ms`, and the activity will not run. Must directly
+    /// follow `schedule_activity`.
+    ///
+    /// # Panics
+    /// On anything but an activity, after something was awaited in between, and for a time of zero.
+    pub fn with_schedule_to_start(self, limit: Duration) -> Self {
+        let method = "with_schedule_to_start";
+        let limit_ms = limit_ms(method, limit);
+        let set = |slot: &Slot| slot.set_deadline(method, |all| all.schedule_to_start_ms = Some(limit_ms));
+        self.with_option(method, set)
+    }
+
+    /// Bounds how long one attempt of the activity may run. After that the worker cancels it, and the future gets
+    /// `timeout: activity '..' ran longer than .. ms`. Must directly follow `schedule_activity`.
+    ///
+    /// # Panics
+    /// On anything but an activity, after something was awaited in between, and for a time of zero.
+    pub fn with_start_to_close(self, limit: Duration) -> Self {
+        let method = "with_start_to_close";
+        let limit_ms = limit_ms(method, limit);
+        let set = |slot: &Slot| slot.set_deadline(method, |all| all.start_to_close_ms = Some(limit_ms));
+        self.with_option(method, set)
+    }
+
+    fn with_option(self, method: &str, set: impl FnOnce(&Slot) -> Result<(), String>) -> Self {
         let outcome = match &self.origin {
-            Some(Origin::Scheduled { slot, .. }) => slot.set_tag(tag.into()),
-            Some(Origin::Immediate { taggable: false, .. }) => Err(NOT_TAGGABLE),
-            Some(Origin::Immediate { taggable: true, .. }) | None => Ok(()),
+            Some(Origin::Scheduled { slot, .. }) => set(slot),
+            Some(Origin::Immediate { is_activity: false, .. }) => Err(for_activities_only(method)),
+            Some(Origin::Immediate { is_activity: true, .. }) | None => Ok(()),
         };
         if let Err(cause) = outcome {
             panic!("{cause}");
@@ -97,6 +128,11 @@ impl<T> DurableFuture<T> {
     pub fn into_sub_orchestration(self) -> Self {
         self
     }
+}
+
+fn limit_ms(method: &str, limit: Duration) -> u64 {
+    let Some(limit_ms) = deadline_ms(limit) else { panic!("{method} needs a time longer than zero") };
+    limit_ms
 }
 
 impl<T> Future for DurableFuture<T> {

@@ -100,6 +100,8 @@ pub(super) fn describe(kind: &EventKind) -> String {
         EventKind::KeyValuesCleared => "removal of all keys".to_string(),
         EventKind::KeyValuesCarried { .. } => "values of the execution before".to_string(),
         EventKind::RetryPolicyRecorded { .. } => "retry policy of an activity".to_string(),
+        EventKind::ActivityDeadlinesRecorded { .. } => "deadlines of an activity".to_string(),
+        EventKind::ActivityBegun => "beginning of an activity".to_string(),
     }
 }
 
@@ -174,6 +176,8 @@ fn fields_of(kind: &EventKind) -> Vec<Field<'_>> {
         EventKind::TimerCreated { .. }
         | EventKind::KeyValuesCarried { .. }
         | EventKind::RetryPolicyRecorded { .. }
+        | EventKind::ActivityDeadlinesRecorded { .. }
+        | EventKind::ActivityBegun
         | EventKind::KeyValuesCleared
         | EventKind::OrchestrationStarted { .. }
         | EventKind::OrchestrationCompleted { .. }

@@ -65,6 +65,11 @@ fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -
     let last_timestamp = history.iter().map(|event| event.timestamp_ms).max().unwrap_or_default();
     let now_ms = input.now_ms.max(last_timestamp);
     let rest = &history[1..];
+    for event in rest {
+        if let EventKind::KeyValuesCarried { values } = &event.kind {
+            execution.carry_over(values);
+        }
+    }
     let tape =
         Tape::new(rest, &input.instance, input.execution_id, now_ms, input.entropy, INITIAL_EVENT_ID + 1);
     let mut pass = Pass { tape, actions: Actions::default() };
@@ -110,11 +115,15 @@ fn run_first<'a>(
         Ok(execution) => execution,
         Err(diff) => unreachable!("the event was built as a start: {diff}"),
     };
-    for values in carried_values(input.kv) {
-        execution.carry_over(&values);
+    let carried = carried_values(input.kv);
+    for values in &carried {
+        execution.carry_over(values);
+    }
+    let settled = execution.settle(&mut pass);
+    for values in carried {
         pass.tape.append(None, EventKind::KeyValuesCarried { values });
     }
-    match execution.settle(&mut pass) {
+    match settled {
         Ok(()) => admit_all(execution, input.messages.into_iter(), pass, metadata),
         Err(stop) => Step::done(end_execution(execution, stop, input.messages, pass, metadata)),
     }
@@ -356,7 +365,8 @@ fn take_start(messages: &mut Vec<WorkItem>, execution_id: u64) -> Option<WorkIte
             | ItemKind::Completion
             | ItemKind::Timer
             | ItemKind::Event
-            | ItemKind::Cancel => false,
+            | ItemKind::Cancel
+            | ItemKind::Begun => false,
         }
     };
     let index = messages.iter().position(is_start)?;
@@ -429,6 +439,8 @@ fn started_event(start: WorkItem, version: String) -> EventKind {
                 initial_custom_status,
             ),
             WorkItem::ActivityExecute { .. }
+            | WorkItem::ActivityExecuteWithin { .. }
+            | WorkItem::ActivityBegun { .. }
             | WorkItem::ActivityCompleted { .. }
             | WorkItem::ActivityFailed { .. }
             | WorkItem::TimerFired { .. }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use super::state::State;
-use crate::model::KvEntry;
+use crate::model::{ActivityDeadlines, KvEntry};
 
 /// What the program did since the engine last looked, in the order in which it did it.
 pub(super) enum Command {
@@ -12,6 +12,8 @@ pub(super) enum Command {
     Schedule { slot: Arc<Slot>, what: Schedule },
     /// Dropped a durable future before it took its result.
     Drop { slot: Arc<Slot> },
+    /// An activity that the program waited for did not begin in time.
+    GiveUp { slot: Arc<Slot> },
     /// Started an instance that it does not wait for.
     Detach { name: String, version: Option<String>, instance: String, input: String },
     /// Asked for the next execution, with the custom status at that moment.
@@ -86,8 +88,10 @@ impl Syscall {
     }
 }
 
-/// What `with_tag` panics with on anything but an activity.
-pub(super) const NOT_TAGGABLE: &str = "with_tag is for activities only";
+/// What an option of an activity panics with on anything else.
+pub(super) fn for_activities_only(method: &str) -> String {
+    format!("{method} is for activities only")
+}
 
 /// One message of the program for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,7 +192,8 @@ struct SlotState {
     /// The event's or queue's name, or the child's instance, once recorded.
     subject: String,
     tag: Option<String>,
-    taggable: bool,
+    deadlines: ActivityDeadlines,
+    is_activity: bool,
     result: SlotResult,
 }
 
@@ -208,10 +213,16 @@ pub(super) struct Resolution {
 }
 
 impl Slot {
-    pub(super) fn new(taggable: bool) -> Arc<Self> {
-        let result = SlotResult::Waiting(None);
+    pub(super) fn new(is_activity: bool) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(SlotState { event_id: 0, subject: String::new(), tag: None, taggable, result }),
+            state: Mutex::new(SlotState {
+                event_id: 0,
+                subject: String::new(),
+                tag: None,
+                deadlines: ActivityDeadlines::default(),
+                is_activity,
+                result: SlotResult::Waiting(None),
+            }),
         })
     }
 
@@ -237,16 +248,35 @@ impl Slot {
         self.lock().tag.clone()
     }
 
+    pub(super) fn deadlines(&self) -> ActivityDeadlines {
+        self.lock().deadlines
+    }
+
     /// Sets the tag, or says why it cannot be set.
-    pub(super) fn set_tag(&self, tag: String) -> Result<(), &'static str> {
+    pub(super) fn set_tag(&self, tag: String) -> Result<(), String> {
+        self.set_option("with_tag", |state| state.tag = Some(tag))
+    }
+
+    /// Changes the deadlines, or says why they cannot be changed.
+    pub(super) fn set_deadline(
+        &self,
+        method: &str,
+        set: impl FnOnce(&mut ActivityDeadlines),
+    ) -> Result<(), String> {
+        self.set_option(method, |state| set(&mut state.deadlines))
+    }
+
+    fn set_option(&self, method: &str, set: impl FnOnce(&mut SlotState)) -> Result<(), String> {
         let mut state = self.lock();
-        if !state.taggable {
-            return Err(NOT_TAGGABLE);
+        if !state.is_activity {
+            return Err(for_activities_only(method));
         }
         if state.event_id != 0 {
-            return Err("with_tag must follow schedule_activity directly, before anything is awaited");
+            return Err(format!(
+                "{method} must follow schedule_activity directly, before anything is awaited"
+            ));
         }
-        state.tag = Some(tag);
+        set(&mut state);
         Ok(())
     }
 

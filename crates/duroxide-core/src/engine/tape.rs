@@ -33,7 +33,7 @@ impl<'a> Tape<'a> {
         entropy: u128,
         next_event_id: u64,
     ) -> Self {
-        Self {
+        let mut tape = Self {
             history,
             played: 0,
             instance: instance.to_string(),
@@ -44,7 +44,9 @@ impl<'a> Tape<'a> {
             next_event_id,
             bytes: 0,
             events: Vec::new(),
-        }
+        };
+        tape.pass_over_carried();
+        tape
     }
 
     /// The event that the history has next; `None` once it is played to its end.
@@ -55,10 +57,24 @@ impl<'a> Tape<'a> {
     /// Takes the event that the history has next.
     pub(super) fn take(&mut self) -> Option<&'a Event> {
         let event = self.peek()?;
+        self.step_over(event);
+        self.pass_over_carried();
+        Some(event)
+    }
+
+    fn step_over(&mut self, event: &Event) {
         self.played += 1;
         self.bytes += stored_bytes(event);
         self.next_event_id = event.event_id.saturating_add(1);
-        Some(event)
+    }
+
+    /// Carried values are taken over before the program runs; where they stand, nothing happens.
+    fn pass_over_carried(&mut self) {
+        while let Some(event) = self.peek()
+            && matches!(event.kind, EventKind::KeyValuesCarried { .. })
+        {
+            self.step_over(event);
+        }
     }
 
     pub(super) fn is_replaying(&self) -> bool {

@@ -9,7 +9,7 @@ pub enum ItemKind {
     Start,
     /// `ContinueAsNew`
     ContinueAsNew,
-    /// `ActivityExecute`, the only kind of the worker queue
+    /// `ActivityExecute` or `ActivityExecuteWithin`, the only kind of the worker queue
     Activity,
     /// `ActivityCompleted`, `ActivityFailed`, `SubOrchCompleted` or `SubOrchFailed`
     Completion,
@@ -19,6 +19,8 @@ pub enum ItemKind {
     Event,
     /// `CancelInstance`
     Cancel,
+    /// `ActivityBegun`
+    Begun,
 }
 
 impl ItemKind {
@@ -32,6 +34,7 @@ impl ItemKind {
             Self::Timer => 5,
             Self::Event => 6,
             Self::Cancel => 7,
+            Self::Begun => 8,
         }
     }
 
@@ -45,6 +48,7 @@ impl ItemKind {
             Self::Timer,
             Self::Event,
             Self::Cancel,
+            Self::Begun,
         ]
         .into_iter()
         .find(|kind| kind.code() == code)
@@ -55,9 +59,12 @@ impl ItemKind {
         match self {
             Self::Start => WithoutInstance::Create,
             Self::Event => WithoutInstance::Keep,
-            Self::ContinueAsNew | Self::Activity | Self::Completion | Self::Timer | Self::Cancel => {
-                WithoutInstance::Drop
-            }
+            Self::ContinueAsNew
+            | Self::Activity
+            | Self::Completion
+            | Self::Timer
+            | Self::Cancel
+            | Self::Begun => WithoutInstance::Drop,
         }
     }
 
@@ -66,14 +73,16 @@ impl ItemKind {
     pub fn goes_before_inbox(self) -> bool {
         match self {
             Self::ContinueAsNew | Self::Event => true,
-            Self::Start | Self::Activity | Self::Completion | Self::Timer | Self::Cancel => false,
+            Self::Start | Self::Activity | Self::Completion | Self::Timer | Self::Cancel | Self::Begun => {
+                false
+            }
         }
     }
 
     /// What the runtime does with a row of this kind that cannot be decoded.
     pub fn when_undecodable(self) -> WhenUndecodable {
         match self {
-            Self::Event | Self::Cancel => WhenUndecodable::SetAside,
+            Self::Event | Self::Cancel | Self::Begun => WhenUndecodable::SetAside,
             Self::Start | Self::ContinueAsNew | Self::Activity | Self::Completion | Self::Timer => {
                 WhenUndecodable::Poison
             }
@@ -171,13 +180,19 @@ pub fn columns_of(item: &WorkItem) -> Columns<'_> {
             columns.parent =
                 ParentLink::from_fields(parent_instance.as_deref(), *parent_execution_id, *parent_id);
         }
-        WorkItem::ActivityExecute { execution_id, id, name, session_id, tag, .. } => {
+        WorkItem::ActivityExecute { execution_id, id, name, session_id, tag, .. }
+        | WorkItem::ActivityExecuteWithin { execution_id, id, name, session_id, tag, .. } => {
             columns.kind = ItemKind::Activity;
             columns.execution_id = Some(*execution_id);
             columns.event_id = Some(*id);
             columns.name = Some(name);
             columns.tag = tag.as_deref();
             columns.session_id = session_id.as_deref();
+        }
+        WorkItem::ActivityBegun { execution_id, id, .. } => {
+            columns.kind = ItemKind::Begun;
+            columns.execution_id = Some(*execution_id);
+            columns.event_id = Some(*id);
         }
         WorkItem::ActivityCompleted { execution_id, id, .. }
         | WorkItem::ActivityFailed { execution_id, id, .. } => {
@@ -315,6 +330,8 @@ pub fn state_changes(events: &[Event]) -> StateChanges<'_> {
             | EventKind::VersionRequested { .. }
             | EventKind::KeyValuesCarried { .. }
             | EventKind::RetryPolicyRecorded { .. }
+            | EventKind::ActivityDeadlinesRecorded { .. }
+            | EventKind::ActivityBegun
             | EventKind::SubOrchestrationCompleted { .. }
             | EventKind::SubOrchestrationFailed { .. }
             | EventKind::SubOrchestrationCancelRequested { .. } => {}

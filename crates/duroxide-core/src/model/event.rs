@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorDetails, KvEntry, current_build_version};
+use super::{ActivityDeadlines, ErrorDetails, KvEntry, current_build_version};
 
 /// One stored fact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -212,8 +212,9 @@ pub enum EventKind {
     },
     /// The program emptied its KV store.
     KeyValuesCleared,
-    /// What the KV store held when the execution began. Stands right behind the start, several of them if
-    /// it is much, and only where there was something.
+    /// What the KV store held when the execution began. Stands behind what the program did before its first
+    /// wait, so that the first thing scheduled has event id 2; several of them if it is much, and only where
+    /// there was something.
     KeyValuesCarried {
         /// The values by key.
         values: BTreeMap<String, KvEntry>,
@@ -224,6 +225,16 @@ pub enum EventKind {
         /// The policy as JSON.
         policy: String,
     },
+    /// The deadlines of the activity that `source_event_id` names. Stands right behind its schedule, and only
+    /// where the program gave one. A replay takes them from here. The timer of a schedule-to-start deadline
+    /// comes next.
+    ActivityDeadlinesRecorded {
+        /// The deadlines.
+        #[serde(flatten)]
+        deadlines: ActivityDeadlines,
+    },
+    /// A worker began the activity that `source_event_id` names, in time for its schedule-to-start deadline.
+    ActivityBegun,
 }
 
 impl Event {

@@ -2,6 +2,7 @@
 
 mod codec;
 mod columns;
+mod deadlines;
 mod error;
 mod event;
 mod execution;
@@ -19,6 +20,8 @@ pub use columns::{
     Columns, CustomStatusChange, ItemKind, KvChange, StateChanges, WhenUndecodable, WithoutInstance,
     cancel_reaches, columns_of, reply_to_colliding_start, state_changes,
 };
+pub(crate) use deadlines::deadline_ms;
+pub use deadlines::{ActivityDeadlines, not_closed_in_time, not_started_in_time};
 pub use error::{AppErrorKind, ConfigErrorKind, ErrorDetails, PoisonMessageType};
 pub use event::{Event, EventKind};
 pub use execution::{ExecutionMetadata, ParentLink, ScheduledActivityIdentifier, status};

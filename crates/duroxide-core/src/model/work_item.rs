@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ErrorDetails;
+use super::{ActivityDeadlines, ErrorDetails};
 
 /// A message for an instance (orchestrator queue), or an activity to run (worker queue).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub enum WorkItem {
         /// The execution to start, 1.
         execution_id: u64,
     },
-    /// Run an activity. The only item of the worker queue.
+    /// Run an activity.
     ActivityExecute {
         /// The instance that scheduled it.
         instance: String,
@@ -45,6 +45,36 @@ pub enum WorkItem {
         /// The tag that a worker must accept to run it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tag: Option<String>,
+    },
+    /// Run an activity that the program gave a deadline. In the worker queue like [`Self::ActivityExecute`].
+    ActivityExecuteWithin {
+        /// The instance that scheduled it.
+        instance: String,
+        /// The execution that scheduled it.
+        execution_id: u64,
+        /// The id of its `ActivityScheduled` event.
+        id: u64,
+        /// The activity's name.
+        name: String,
+        /// Its input.
+        input: String,
+        /// The session it belongs to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session_id: Option<String>,
+        /// The tag that a worker must accept to run it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tag: Option<String>,
+        /// Its deadlines.
+        deadlines: ActivityDeadlines,
+    },
+    /// A worker is about to run an activity that has a schedule-to-start deadline.
+    ActivityBegun {
+        /// The instance that scheduled it.
+        instance: String,
+        /// The execution that scheduled it.
+        execution_id: u64,
+        /// The id of its `ActivityScheduled` event.
+        id: u64,
     },
     /// An activity returned `Ok`.
     ActivityCompleted {
@@ -160,6 +190,8 @@ impl WorkItem {
         match self {
             Self::StartOrchestration { instance, .. }
             | Self::ActivityExecute { instance, .. }
+            | Self::ActivityExecuteWithin { instance, .. }
+            | Self::ActivityBegun { instance, .. }
             | Self::ActivityCompleted { instance, .. }
             | Self::ActivityFailed { instance, .. }
             | Self::TimerFired { instance, .. }

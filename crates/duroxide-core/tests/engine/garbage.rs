@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::{
-    Before, ErrorDetails, Event, EventKind, OrchestrationHandler, StoredExecution, TurnInput, WorkItem,
-    end_without_handler, run_turn,
+    ActivityDeadlines, Before, ErrorDetails, Event, EventKind, OrchestrationHandler, StoredExecution,
+    TurnInput, WorkItem, end_without_handler, run_turn,
 };
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 fn kind() -> impl Strategy<Value = EventKind> {
-    (0..30usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
+    (0..32usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
         let started = history(vec![]).remove(0).kind;
         let fixed = [
             started,
@@ -65,6 +65,13 @@ fn kind() -> impl Strategy<Value = EventKind> {
             EventKind::KeyValuesCleared,
             EventKind::KeyValuesCarried { values: BTreeMap::new() },
             EventKind::RetryPolicyRecorded { policy: text.clone() },
+            EventKind::ActivityDeadlinesRecorded {
+                deadlines: ActivityDeadlines {
+                    schedule_to_start_ms: Some(number),
+                    start_to_close_ms: Some(number),
+                },
+            },
+            EventKind::ActivityBegun,
         ];
         fixed[variant].clone()
     })
@@ -85,7 +92,7 @@ fn damaged_history() -> impl Strategy<Value = Vec<Event>> {
 }
 
 fn message() -> impl Strategy<Value = WorkItem> {
-    (0..11usize, id(), word(), word()).prop_map(|(variant, id, name, text)| match variant {
+    (0..12usize, id(), word(), word()).prop_map(|(variant, id, name, text)| match variant {
         0 => completed(id, &text),
         1 => failed(id, &text),
         2 => fired(id),
@@ -95,6 +102,7 @@ fn message() -> impl Strategy<Value = WorkItem> {
         6 => child_completed(id, &text),
         7 => child_failed(id, &text),
         8 => start(&text),
+        10 => WorkItem::ActivityBegun { instance: "i".to_string(), execution_id: 1, id },
         9 => start_by_parent(&name, id, id),
         _ => crate::build::completed_in(id, id, &text),
     })
@@ -103,6 +111,9 @@ fn message() -> impl Strategy<Value = WorkItem> {
 fn programs() -> Vec<Arc<dyn OrchestrationHandler>> {
     vec![
         handler(|ctx, _| async move { ctx.schedule_activity("A", "").await }),
+        handler(|ctx, _| async move {
+            ctx.schedule_activity("A", "").with_schedule_to_start(Duration::from_secs(1)).await
+        }),
         handler(|ctx, _| async move {
             loop {
                 let (event, timer) = (ctx.schedule_wait("e"), ctx.schedule_timer(Duration::MAX));

@@ -329,3 +329,45 @@ fn the_size_is_that_of_the_history_so_far_and_the_same_at_replay() {
     );
     assert_eq!(output(driver.last()), text);
 }
+
+#[test]
+fn the_first_thing_scheduled_has_event_id_2_with_carried_values_too() {
+    let program = handler(|ctx, _| async move {
+        let seen = ctx.get_kv_value("k").unwrap_or_default();
+        ctx.schedule_sub_orchestration("C", seen).await
+    });
+    let mut driver = Driver::new(program);
+    let entry = duroxide_core::KvEntry { value: "kept".to_string(), last_updated_at_ms: 1 };
+    driver.kv.insert("k".to_string(), entry);
+    driver.turn(vec![start("")]);
+    let kinds: Vec<&EventKind> = driver.history.iter().map(|event| &event.kind).collect();
+    assert!(
+        matches!(
+            kinds[..],
+            [
+                EventKind::OrchestrationStarted { .. },
+                EventKind::SubOrchestrationScheduled { input, .. },
+                EventKind::KeyValuesCarried { .. }
+            ] if input == "kept"
+        ),
+        "{kinds:?}"
+    );
+}
+
+#[test]
+fn an_execution_that_ends_in_its_first_turn_replays_to_itself_with_carried_values() {
+    let program = handler(|ctx, _| async move {
+        ctx.set_kv_value("n", ctx.get_kv_value("k").unwrap_or_default());
+        Ok(ctx.new_guid().await?.len().to_string())
+    });
+    let mut driver = Driver::new(program.clone());
+    let entry = duroxide_core::KvEntry { value: "kept".to_string(), last_updated_at_ms: 1 };
+    driver.kv.insert("k".to_string(), entry);
+    driver.turn(vec![start("")]);
+    let whole = driver.history.clone();
+    assert_eq!(output(driver.last()), "36");
+    let mut again = Driver::new(program).with_history(whole[..whole.len() - 1].to_vec());
+    again.turn(vec![]);
+    assert_eq!(output(again.last()), output(driver.last()));
+    assert_eq!(again.history.last().map(|event| &event.kind), whole.last().map(|event| &event.kind));
+}

@@ -5,6 +5,7 @@ mod build;
 mod children;
 mod combinators;
 mod custom_status;
+mod deadlines;
 mod deterministic;
 mod driver;
 mod endings;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use duroxide_core::{
-    AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, KvEntry, PoisonMessageType, WorkItem,
+    ActivityDeadlines, AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, KvEntry,
+    PoisonMessageType, WorkItem,
 };
 
 /// What the golden file of a variant holds.
@@ -53,6 +54,10 @@ pub(crate) fn event(kind: EventKind) -> Event {
         duroxide_version: "1.0.0".to_string(),
         kind,
     }
+}
+
+fn deadlines() -> ActivityDeadlines {
+    ActivityDeadlines { schedule_to_start_ms: Some(60_000), start_to_close_ms: Some(5_000) }
 }
 
 fn s(text: &str) -> String {
@@ -124,6 +129,9 @@ samples_of! {
         values: BTreeMap::from([(s("total"), KvEntry { value: s("99"), last_updated_at_ms: 1_700_000_000_123 })]),
     };
     RetryPolicyRecorded: EventKind::RetryPolicyRecorded { policy: s(r#"{"max_attempts":2,"backoff":"None"}"#) };
+    ActivityDeadlinesRecorded: EventKind::ActivityDeadlinesRecorded { deadlines: deadlines() },
+        minimal: EventKind::ActivityDeadlinesRecorded { deadlines: ActivityDeadlines::default() };
+    ActivityBegun: EventKind::ActivityBegun;
 }}
 
 samples_of! {
@@ -143,6 +151,14 @@ samples_of! {
         instance: s("order-42"), execution_id: 2, id: 7, name: s("Charge"), input: s("42"), session_id: None,
         tag: None,
     };
+    ActivityExecuteWithin: WorkItem::ActivityExecuteWithin {
+        instance: s("order-42"), execution_id: 2, id: 7, name: s("Charge"), input: s("42"),
+        session_id: some("gpu-7"), tag: some("gpu"), deadlines: deadlines(),
+    }, minimal: WorkItem::ActivityExecuteWithin {
+        instance: s("order-42"), execution_id: 2, id: 7, name: s("Charge"), input: s("42"), session_id: None,
+        tag: None, deadlines: ActivityDeadlines::default(),
+    };
+    ActivityBegun: WorkItem::ActivityBegun { instance: s("order-42"), execution_id: 2, id: 7 };
     ActivityCompleted: WorkItem::ActivityCompleted {
         instance: s("order-42"), execution_id: 2, id: 7, result: s("tab\t, \"quotes\", \u{1f980} and\nlines"),
     };

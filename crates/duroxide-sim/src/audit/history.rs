@@ -135,6 +135,8 @@ fn check_completions(name: &str, events: &[&Event], findings: &mut Findings) {
             | EventKind::KeyValueCleared { .. }
             | EventKind::KeyValuesCarried { .. }
             | EventKind::RetryPolicyRecorded { .. }
+            | EventKind::ActivityDeadlinesRecorded { .. }
+            | EventKind::ActivityBegun
             | EventKind::KeyValuesCleared => continue,
         };
         let source = event.source_event_id.unwrap_or_default();

@@ -54,6 +54,8 @@ fn sent(item: &WorkItem) -> Option<Send> {
         WorkItem::StartOrchestration { .. }
         | WorkItem::ContinueAsNew { .. }
         | WorkItem::ActivityExecute { .. }
+        | WorkItem::ActivityExecuteWithin { .. }
+        | WorkItem::ActivityBegun { .. }
         | WorkItem::ActivityCompleted { .. }
         | WorkItem::ActivityFailed { .. }
         | WorkItem::TimerFired { .. }

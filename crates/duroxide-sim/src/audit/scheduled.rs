@@ -67,7 +67,7 @@ impl Inbox {
                 ItemKind::Completion | ItemKind::Timer => {
                     inbox.answers.extend(columns.execution_id.zip(columns.event_id));
                 }
-                ItemKind::Activity | ItemKind::Event | ItemKind::Cancel => {}
+                ItemKind::Activity | ItemKind::Begun | ItemKind::Event | ItemKind::Cancel => {}
             }
         }
         inbox
@@ -78,8 +78,15 @@ impl Inbox {
 fn open_schedules<'a>(events: &[&'a Event]) -> Vec<&'a Event> {
     let answered: BTreeSet<u64> = events
         .iter()
-        // A version that was asked for names its schedule too, but does not answer it.
-        .filter(|event| !matches!(event.kind, EventKind::VersionRequested { .. }))
+        // These name a schedule too, but do not answer it.
+        .filter(|event| {
+            !matches!(
+                event.kind,
+                EventKind::VersionRequested { .. }
+                    | EventKind::ActivityDeadlinesRecorded { .. }
+                    | EventKind::ActivityBegun
+            )
+        })
         .filter_map(|event| event.source_event_id)
         .collect();
     let is_schedule = |event: &Event| {

@@ -183,5 +183,7 @@ pub(crate) fn event_name(event: &Event) -> &'static str {
         K::KeyValuesCleared => "KvAllCleared",
         K::KeyValuesCarried { .. } => "KvCarried",
         K::RetryPolicyRecorded { .. } => "RetryPolicy",
+        K::ActivityDeadlinesRecorded { .. } => "Deadlines",
+        K::ActivityBegun => "ActivityBegun",
     }
 }

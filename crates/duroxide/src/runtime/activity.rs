@@ -3,7 +3,10 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use duroxide_core::{AppErrorKind, ErrorDetails, PoisonMessageType, WorkItem, check_payload, panic_text};
+use duroxide_core::{
+    ActivityDeadlines, AppErrorKind, ErrorDetails, PoisonMessageType, WorkItem, check_payload,
+    not_closed_in_time, panic_text,
+};
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +23,7 @@ use crate::providers::{FetchedWork, OrchestrationRef, ProviderErrorKind};
 /// How often an ack that the store refuses for good is tried before the activity is given back.
 const REFUSED_ACKS: u32 = 3;
 
-/// An `ActivityExecute` taken apart.
+/// An item of the worker queue taken apart.
 struct Work {
     instance: String,
     execution_id: u64,
@@ -29,9 +32,41 @@ struct Work {
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
+    deadlines: ActivityDeadlines,
 }
 
 impl Work {
+    /// The activity to run; `None` if the item is something else.
+    fn of(item: WorkItem) -> Option<Self> {
+        match item {
+            WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } => {
+                let deadlines = ActivityDeadlines::default();
+                Some(Self { instance, execution_id, id, name, input, session_id, tag, deadlines })
+            }
+            WorkItem::ActivityExecuteWithin {
+                instance,
+                execution_id,
+                id,
+                name,
+                input,
+                session_id,
+                tag,
+                deadlines,
+            } => Some(Self { instance, execution_id, id, name, input, session_id, tag, deadlines }),
+            WorkItem::StartOrchestration { .. }
+            | WorkItem::ContinueAsNew { .. }
+            | WorkItem::ActivityBegun { .. }
+            | WorkItem::ActivityCompleted { .. }
+            | WorkItem::ActivityFailed { .. }
+            | WorkItem::TimerFired { .. }
+            | WorkItem::ExternalRaised { .. }
+            | WorkItem::QueueMessage { .. }
+            | WorkItem::CancelInstance { .. }
+            | WorkItem::SubOrchCompleted { .. }
+            | WorkItem::SubOrchFailed { .. } => None,
+        }
+    }
+
     fn key(&self) -> String {
         format!("{}:{}:{}", self.instance, self.execution_id, self.id)
     }
@@ -58,6 +93,8 @@ struct Attempt {
 enum Ended {
     Returned(Result<String, String>),
     Panicked(String),
+    /// It ran longer than it may, in milliseconds.
+    RanTooLong(u64),
     /// The lock is gone: cancelled, or taken over after expiry. Nobody wants the result.
     LockLost,
     /// The runtime shuts down and the handler did not end in time.
@@ -69,16 +106,15 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let FetchedWork { item, lock_token, attempts, orchestration, progress, .. } = fetched;
     let lock = node.keeper.keep(Queue::Activities, &lock_token);
     let json = item.clone();
-    let WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } = item else {
+    let Some(work) = Work::of(item) else {
         tracing::error!(
             target: "duroxide::runtime",
-            instance = %item.instance(),
+            instance = %json.instance(),
             "the worker queue held something other than an activity; removing it"
         );
         ack(&node, &lock_token, &lock, None).await;
         return;
     };
-    let work = Work { instance, execution_id, id, name, input, session_id, tag };
     let key = work.key();
     let counted = node.excuses.counted(&key, attempts);
     if counted > node.options.max_attempts {
@@ -98,6 +134,9 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let Some(turn) = session_turn(&node, &work, &lock).await else {
         return abandon(&node, &lock_token, None, true).await;
     };
+    if !say_begun(&node, &work, &lock).await {
+        return abandon(&node, &lock_token, None, true).await;
+    }
     let attempt = Attempt { number: attempts, token: lock_token, orchestration, progress };
     run(&node, attempt, &lock, work, handler).await;
     drop((turn, slot));
@@ -114,6 +153,29 @@ async fn session_turn(node: &Node, work: &Work, lock: &KeptLock) -> Option<Optio
     }
 }
 
+/// Tells the orchestration that an activity with a schedule-to-start deadline begins, before it does. Gives
+/// whether it may: not if the lock is lost or the runtime lets go before the store has the message.
+async fn say_begun(node: &Node, work: &Work, lock: &KeptLock) -> bool {
+    if work.deadlines.schedule_to_start_ms.is_none() {
+        return true;
+    }
+    let begun = WorkItem::ActivityBegun {
+        instance: work.instance.clone(),
+        execution_id: work.execution_id,
+        id: work.id,
+    };
+    let mut outage = OutageBackoff::default();
+    loop {
+        let Err(error) = node.provider.enqueue_for_orchestrator(begun.clone(), None).await else {
+            return true;
+        };
+        node.store_failed("saying that an activity begins", &error);
+        if lock.lost().is_cancelled() || !node.pause(outage.next()).await {
+            return false;
+        }
+    }
+}
+
 async fn run(
     node: &Arc<Node>,
     attempt: Attempt,
@@ -125,7 +187,8 @@ async fn run(
     let token = &attempt.token.clone();
     let cancelled = CancellationToken::new();
     let context = context(node, &work, attempt, cancelled.clone()).await;
-    let completion = match run_handler(node, handler, context, work.input.clone(), lock, &cancelled).await {
+    let ended = run_handler(node, handler, context, &work, lock, &cancelled).await;
+    let completion = match ended {
         Ended::Returned(result) => match checked(&work, result) {
             Ok(result) => WorkItem::ActivityCompleted {
                 instance: work.instance.clone(),
@@ -135,6 +198,7 @@ async fn run(
             },
             Err(message) => failure(&work, message),
         },
+        Ended::RanTooLong(limit_ms) => failure(&work, not_closed_in_time(&work.name, limit_ms)),
         Ended::Panicked(text) => failure(&work, format!("activity panicked: {text}")),
         Ended::LockLost => {
             if lock.was_out_of_reach() {
@@ -219,11 +283,12 @@ async fn run_handler(
     node: &Arc<Node>,
     handler: Arc<dyn ActivityHandler>,
     context: ActivityContext,
-    input: String,
+    work: &Work,
     lock: &KeptLock,
     cancelled: &CancellationToken,
 ) -> Ended {
     let killed = node.killed.clone();
+    let input = work.input.clone();
     let mut task = node.tasks.spawn(async move {
         tokio::select! {
             biased;
@@ -245,10 +310,11 @@ async fn run_handler(
         joined = &mut task => return ended(joined),
         () = lock.lost().cancelled() => Ended::LockLost,
         () = node.releasing.cancelled() => Ended::Released,
+        limit_ms = ran_too_long(work.deadlines) => Ended::RanTooLong(limit_ms),
     };
     cancelled.cancel();
     let grace = match gone {
-        Ended::LockLost | Ended::Returned(_) | Ended::Panicked(_) => {
+        Ended::LockLost | Ended::RanTooLong(_) | Ended::Returned(_) | Ended::Panicked(_) => {
             node.options.activity_cancellation_grace_period
         }
         // The grace time of the shutdown has passed already.
@@ -260,6 +326,13 @@ async fn run_handler(
         () = tokio::time::sleep(grace) => task.abort(),
     }
     gone
+}
+
+/// Ends when an attempt has run as long as it may, with that time.
+async fn ran_too_long(deadlines: ActivityDeadlines) -> u64 {
+    let Some(limit_ms) = deadlines.start_to_close_ms else { return std::future::pending().await };
+    tokio::time::sleep(std::time::Duration::from_millis(limit_ms)).await;
+    limit_ms
 }
 
 /// How an ack ended.

@@ -7,6 +7,7 @@ mod activities;
 mod any_store;
 mod big_tree;
 mod capacity;
+mod deadlines;
 mod deployment;
 mod management;
 mod many;

@@ -37,6 +37,7 @@ pub(super) fn check_message(operation: &str, item: &WorkItem) -> Result<(), Prov
         | ItemKind::Completion
         | ItemKind::Timer
         | ItemKind::Event
+        | ItemKind::Begun
         | ItemKind::Cancel => Ok(()),
     }
 }
