@@ -1,7 +1,9 @@
 //! Attempts are counted when a row is fetched, not when something comes of it.
 
+use duroxide_core::limits::MAX_PROGRESS_BYTES;
+
 use super::ProviderFactory;
-use super::fixture::{Store, activity, event, start};
+use super::fixture::{Store, activity, event, expect_lock_lost, start};
 use crate::providers::{ProviderErrorKind, SessionLimits, Suspects, TagFilter, WorkRequest};
 
 /// A fetch counts, whether it ends by an abandon or by the loss of the lock.
@@ -126,4 +128,41 @@ pub async fn progress_is_kept_for_the_next_attempt(factory: &dyn ProviderFactory
     store.provider.ack_work_item(&third, None).await.expect("held");
     let ended = store.provider.record_progress(&third, "after").await.expect_err("it is done");
     assert_eq!(ended.kind(), ProviderErrorKind::LockLost);
+}
+
+/// Progress goes with its own work item: others have theirs, and one that is queued anew has none.
+pub async fn progress_belongs_to_its_work_item(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.keeps_progress() {
+        return;
+    }
+    store.begin_with("a", |commit| commit.work([activity("a", 2), activity("a", 3)])).await;
+    let (two, _) = fetch_progress(&store).await;
+    let (three, _) = fetch_progress(&store).await;
+    let large = "é".repeat(MAX_PROGRESS_BYTES / 2);
+    store.provider.record_progress(&two, &large).await.expect("held");
+    store.provider.record_progress(&three, "").await.expect("held");
+    for token in [&two, &three] {
+        store.provider.abandon_work_item(token, None, true).await.expect("held");
+    }
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let (token, progress) = fetch_progress(&store).await;
+        seen.push(progress);
+        store.provider.abandon_work_item(&token, Some(store.lock), false).await.expect("held");
+    }
+    seen.sort();
+    assert_eq!(
+        seen,
+        [Some(String::new()), Some(large)],
+        "an attempt that did not count reported all the same"
+    );
+    // Cancelled, and then scheduled under the same id by the instance's next life.
+    store.admin().delete_instance("a", true).await.expect("deleted");
+    store.begin_with("a", |commit| commit.work([activity("a", 2)])).await;
+    let (again, progress) = fetch_progress(&store).await;
+    assert_eq!(progress, None);
+    expect_lock_lost(store.provider.record_progress(&two, "of the deleted one").await);
+    store.provider.abandon_work_item(&again, None, false).await.expect("held");
+    assert_eq!(fetch_progress(&store).await.1, None);
 }

@@ -43,6 +43,7 @@ macro_rules! __for_each_provider_validation {
                 ignoring_an_attempt_concerns_the_messages_of_its_fetch,
                 every_fetch_of_a_work_item_is_an_attempt,
                 progress_is_kept_for_the_next_attempt,
+                progress_belongs_to_its_work_item,
             }
             poison_message {
                 the_count_grows_past_every_limit,
@@ -244,6 +245,14 @@ macro_rules! __for_each_provider_validation {
                 histories_come_back_whole_and_in_order,
                 events_can_be_appended_without_a_lock,
                 stats_tell_the_size_of_an_instance,
+            }
+            shown_state {
+                the_version_of_the_custom_status_counts_over_executions,
+                a_custom_status_is_told_to_who_has_not_seen_it,
+                removing_and_setting_values_keeps_its_order,
+                all_values_are_read_at_once,
+                a_turn_that_is_not_committed_shows_nothing,
+                what_is_shown_stays_until_the_deletion,
             }
             management {
                 instances_are_listed_latest_first,

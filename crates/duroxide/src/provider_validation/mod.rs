@@ -31,6 +31,7 @@ pub mod paging;
 pub mod poison_message;
 pub mod queue_semantics;
 pub mod sessions;
+pub mod shown_state;
 pub mod starts_and_collisions;
 pub mod state_of_instances;
 pub mod suspects;

@@ -65,6 +65,14 @@ impl Pair {
                 let sqlite = self.sqlite.renew_work_item_lock(&token.sqlite, ms(*extend)).await;
                 self.agree("renew work", &memory, &sqlite).map(drop)
             }
+            WorkCall::Progress { token, details } => {
+                let token = which(&self.work, *token);
+                // An empty report among the others.
+                let details = "é".repeat(usize::from(*details % 8));
+                let memory = self.memory.record_progress(&token.memory, &details).await;
+                let sqlite = self.sqlite.record_progress(&token.sqlite, &details).await;
+                self.agree("record progress", &memory, &sqlite).map(drop)
+            }
             WorkCall::Lost => self.lost_work().await,
             WorkCall::RenewSessions { owners, extend, idle } => {
                 let owners: Vec<String> = owners.iter().map(|owner| format!("owner {owner}")).collect();
@@ -119,6 +127,9 @@ impl Pair {
             self.count("fetch work");
             if work.suspect {
                 self.count("fetch suspected work");
+            }
+            if work.progress.is_some() {
+                self.count("fetch work with progress");
             }
             if columns_of(&work.item).session_id.is_some() {
                 self.count("fetch work of a session");

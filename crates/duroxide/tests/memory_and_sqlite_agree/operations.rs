@@ -52,6 +52,10 @@ pub(crate) enum WorkCall {
         token: Which,
         extend: u16,
     },
+    Progress {
+        token: Which,
+        details: u8,
+    },
     Lost,
     RenewSessions {
         owners: Vec<u8>,
@@ -337,6 +341,7 @@ fn work_call() -> impl Strategy<Value = WorkCall> {
         3 => (which(), delay(), any::<bool>())
             .prop_map(|(token, delay, ignore_attempt)| WorkCall::Abandon { token, delay, ignore_attempt }),
         2 => (which(), 1_u16..60).prop_map(|(token, extend)| WorkCall::Renew { token, extend }),
+        3 => (which(), any::<u8>()).prop_map(|(token, details)| WorkCall::Progress { token, details }),
         1 => Just(WorkCall::Lost),
         2 => (vec(0_u8..3, 0..3), 1_u16..80, 0_u16..60)
             .prop_map(|(owners, extend, idle)| WorkCall::RenewSessions { owners, extend, idle }),
