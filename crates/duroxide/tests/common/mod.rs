@@ -328,6 +328,14 @@ impl Provider for Faulty {
         !self.plain && self.inner.separates_suspects()
     }
 
+    fn limits_sessions(&self) -> bool {
+        !self.plain && self.inner.limits_sessions()
+    }
+
+    fn keeps_progress(&self) -> bool {
+        !self.plain && self.inner.keeps_progress()
+    }
+
     async fn record_progress(&self, token: &str, details: &str) -> Result<(), ProviderError> {
         if self.plain {
             return Ok(());

@@ -14,6 +14,7 @@ mod many;
 mod metrics;
 mod outages;
 mod recorder;
+mod session_programs;
 mod sessions;
 mod state;
 mod stuck_work;

@@ -14,28 +14,28 @@ use tokio::time::Instant;
 
 use crate::common::{Faulty, World, activities, options, orchestrations};
 
-const SESSION_LOCK: Duration = Duration::from_secs(30);
-const IDLE: Duration = Duration::from_secs(300);
+pub(super) const SESSION_LOCK: Duration = Duration::from_secs(30);
+pub(super) const IDLE: Duration = Duration::from_secs(300);
 
 /// One run of an activity.
 #[derive(Debug, Clone)]
-struct Run {
-    node: String,
-    session: String,
+pub(super) struct Run {
+    pub(super) node: String,
+    pub(super) session: String,
     id: u64,
-    begun: Instant,
+    pub(super) begun: Instant,
     ended: Option<Instant>,
 }
 
 /// All runs, in the order in which they began.
 #[derive(Default)]
-struct Log {
+pub(super) struct Log {
     runs: Mutex<Vec<Run>>,
     changed: Notify,
 }
 
 impl Log {
-    fn runs(&self) -> Vec<Run> {
+    pub(super) fn runs(&self) -> Vec<Run> {
         self.runs.lock().expect("no test panics under it").clone()
     }
 
@@ -74,17 +74,17 @@ impl Log {
         waited.unwrap_or_else(|_| panic!("not within an hour: {:?}", self.runs()))
     }
 
-    async fn ended(&self, count: usize) -> Vec<Run> {
+    pub(super) async fn ended(&self, count: usize) -> Vec<Run> {
         self.when(count, |run| run.ended.is_some()).await
     }
 
-    async fn begun(&self, count: usize) -> Vec<Run> {
+    pub(super) async fn begun(&self, count: usize) -> Vec<Run> {
         self.when(count, |_| true).await
     }
 }
 
 /// The most runs of one session, and of all, that overlapped.
-fn most_at_once(runs: &[Run], of: impl Fn(&Run) -> bool) -> usize {
+pub(super) fn most_at_once(runs: &[Run], of: impl Fn(&Run) -> bool) -> usize {
     let runs: Vec<&Run> = runs.iter().filter(|run| of(run)).collect();
     let at_begin = |one: &Run| {
         let overlaps =
@@ -95,7 +95,7 @@ fn most_at_once(runs: &[Run], of: impl Fn(&Run) -> bool) -> usize {
 }
 
 /// An activity that is logged and takes as many milliseconds as its input says.
-fn logged(log: &Arc<Log>) -> ActivityRegistryBuilder {
+pub(super) fn logged(log: &Arc<Log>) -> ActivityRegistryBuilder {
     let log = log.clone();
     activities().register("Work", move |ctx: ActivityContext, input: String| {
         let log = log.clone();
@@ -107,7 +107,7 @@ fn logged(log: &Arc<Log>) -> ActivityRegistryBuilder {
                 () = ctx.cancelled() => {}
             }
             log.end(run);
-            Ok(String::new())
+            Ok(ctx.worker_id().to_string())
         }
     })
 }
@@ -125,11 +125,11 @@ async fn queue(store: &dyn Provider, id: u64, session: &str, ms: u64) {
     store.enqueue_for_worker(item).await.expect("queued");
 }
 
-fn node(seed: u64) -> RuntimeOptions {
+pub(super) fn node(seed: u64) -> RuntimeOptions {
     RuntimeOptions { process: ProcessScope::simulated(seed), ..options() }
 }
 
-fn named(name: &str, seed: u64) -> RuntimeOptions {
+pub(super) fn named(name: &str, seed: u64) -> RuntimeOptions {
     RuntimeOptions { worker_node_id: Some(name.to_string()), ..node(seed) }
 }
 
