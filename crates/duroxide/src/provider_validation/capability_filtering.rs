@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::ProviderFactory;
-use super::fixture::{Store, below, event, filter, range, scheduled};
+use super::fixture::{Commit, Store, below, event, filter, happened, range, scheduled, start_child, started};
+use crate::EventKind;
 
 /// Without a filter every instance matches.
 pub async fn fetch_with_filter_none_returns_any_item(factory: &dyn ProviderFactory) {
@@ -104,10 +105,58 @@ pub async fn pinned_version_immutable_across_ack_cycles(factory: &dyn ProviderFa
     store.begin_pinned("a", "1.0.0").await;
     for names_it in [true, false, true] {
         let turn = store.fetch_matching(Some(&below("1.0.0", "2.0.0"))).await.expect("compatible");
-        let commit = super::fixture::Commit::of(&turn);
+        let commit = Commit::of(&turn);
         store.commit(&turn, if names_it { commit.pinned("1.0.0") } else { commit }).await;
         store.send(event("a", "more")).await;
         assert!(store.fetch_matching(Some(&below("2.0.0", "3.0.0"))).await.is_none());
+    }
+}
+
+/// Begins instance `a` pinned to 1.0.0 and lets it continue as new.
+async fn continue_a(store: &Store<'_>) {
+    store.begin_pinned("a", "1.0.0").await;
+    let turn = store.turn_of("a").await;
+    let continued = EventKind::OrchestrationContinuedAsNew { input: "next".to_string() };
+    let commit = Commit::of(&turn).events([happened(2, "a", continued)]).continues_as_new("a");
+    store.commit(&turn, commit.pinned("1.0.0")).await;
+}
+
+/// The next execution is pinned by whoever runs its first turn.
+pub async fn continue_as_new_execution_gets_own_pinned_version(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    continue_a(&store).await;
+    let turn = store.turn_of("a").await;
+    assert_eq!(turn.item.execution_id, 2);
+    store.commit(&turn, Commit::of(&turn).events([started("a", 2)]).pinned("2.0.0")).await;
+    store.send(event("a", "more")).await;
+    assert!(store.fetch_matching(Some(&below("1.0.0", "2.0.0"))).await.is_none());
+    assert!(store.fetch_matching(Some(&below("2.0.0", "3.0.0"))).await.is_some());
+}
+
+/// Before its first turn the next execution is pinned to nothing, whatever the previous one was pinned to; an ack
+/// that names no version leaves it so.
+pub async fn continue_as_new_does_not_inherit_previous_pinned_version(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    continue_a(&store).await;
+    let turn = store.fetch_matching(Some(&below("7.0.0", "8.0.0"))).await.expect("fits every node");
+    assert_eq!(turn.item.execution_id, 2);
+    store.commit(&turn, Commit::of(&turn).events([started("a", 2)])).await;
+    store.send(event("a", "more")).await;
+    assert!(store.fetch_matching(Some(&below("7.0.0", "8.0.0"))).await.is_some(), "still pinned to nothing");
+}
+
+/// A child is an instance of its own: pinned to nothing before its first turn, and to its own version after it.
+pub async fn sub_orchestration_gets_own_pinned_version(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin_with("a", |commit| commit.pinned("1.0.0").messages([start_child("child", "a", 2)])).await;
+    let turn = store.fetch_matching(Some(&below("7.0.0", "8.0.0"))).await.expect("fits every node");
+    assert_eq!(turn.item.instance, "child");
+    store.commit(&turn, Commit::of(&turn).events([started("child", 1)]).pinned("2.0.0")).await;
+    store.send_all([event("child", "go"), event("a", "go")]).await;
+    for (ranges, expected) in [(below("2.0.0", "3.0.0"), "child"), (below("1.0.0", "2.0.0"), "a")] {
+        let turn = store.fetch_matching(Some(&ranges)).await.expect("compatible");
+        assert_eq!(turn.item.instance, expected);
+        assert!(store.fetch_matching(Some(&ranges)).await.is_none());
     }
 }
 
@@ -203,7 +252,7 @@ pub async fn ack_stores_pinned_version_via_metadata_update(factory: &dyn Provide
     store.begin("a").await;
     store.send(event("a", "go")).await;
     let turn = store.turn_of("a").await;
-    store.commit(&turn, super::fixture::Commit::of(&turn).pinned("1.2.3")).await;
+    store.commit(&turn, Commit::of(&turn).pinned("1.2.3")).await;
     store.send(event("a", "more")).await;
     assert!(store.fetch_matching(Some(&below("2.0.0", "3.0.0"))).await.is_none());
     assert!(store.fetch_matching(Some(&filter([range("1.2.3", "1.2.3")]))).await.is_some());
@@ -214,7 +263,7 @@ pub async fn provider_updates_pinned_version_when_told(factory: &dyn ProviderFac
     let store = Store::new(factory).await;
     store.begin_pinned("a", "1.0.0").await;
     let turn = store.turn_of("a").await;
-    store.commit(&turn, super::fixture::Commit::of(&turn).pinned("2.0.0")).await;
+    store.commit(&turn, Commit::of(&turn).pinned("2.0.0")).await;
     store.send(event("a", "more")).await;
     assert!(store.fetch_matching(Some(&filter([range("1.0.0", "1.0.0")]))).await.is_none());
     assert!(store.fetch_matching(Some(&filter([range("2.0.0", "2.0.0")]))).await.is_some());

@@ -5,8 +5,8 @@ use duroxide_core::{OrchestrationStatus, columns_of};
 
 use super::ProviderFactory;
 use super::fixture::{
-    Commit, Store, activity, below, completed, completed_event, event, happened, queue_message, start,
-    started, timer,
+    Commit, Store, activity, completed, completed_event, event, happened, queue_message, start, started,
+    timer,
 };
 use crate::providers::WorkItem;
 use crate::{Event, EventKind};
@@ -26,26 +26,6 @@ async fn continue_a(store: &Store<'_>, more: impl FnOnce(Commit) -> Commit) {
 
 fn is_continue_as_new(item: &WorkItem) -> bool {
     columns_of(item).kind == duroxide_core::ItemKind::ContinueAsNew
-}
-
-/// The next execution is pinned by whoever runs its first turn.
-pub async fn continue_as_new_execution_gets_own_pinned_version(factory: &dyn ProviderFactory) {
-    let store = Store::new(factory).await;
-    continue_a(&store, |commit| commit).await;
-    let turn = store.turn_of("a").await;
-    assert_eq!(turn.item.execution_id, 2);
-    store.commit(&turn, Commit::of(&turn).events([started("a", 2)]).pinned("2.0.0")).await;
-    store.send(event("a", "more")).await;
-    assert!(store.fetch_matching(Some(&below("1.0.0", "2.0.0"))).await.is_none());
-    assert!(store.fetch_matching(Some(&below("2.0.0", "3.0.0"))).await.is_some());
-}
-
-/// Before its first turn the next execution is pinned to nothing, whatever the previous one was pinned to.
-pub async fn continue_as_new_does_not_inherit_previous_pinned_version(factory: &dyn ProviderFactory) {
-    let store = Store::new(factory).await;
-    continue_a(&store, |commit| commit.pinned("1.0.0")).await;
-    let turn = store.fetch_matching(Some(&below("7.0.0", "8.0.0"))).await.expect("fits every node");
-    assert_eq!(turn.item.execution_id, 2);
 }
 
 /// Between two executions the instance is running; the old execution is over, the new one is there.

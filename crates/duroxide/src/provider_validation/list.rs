@@ -35,17 +35,13 @@ macro_rules! __for_each_provider_validation {
                 the_former_holder_of_a_work_item_completes_nothing,
                 a_lock_may_be_as_long_as_one_likes,
             }
-            attempts {
+            poison_message {
                 every_fetch_is_an_attempt,
                 the_count_is_the_highest_among_the_messages,
                 a_message_that_was_not_fetched_is_not_counted,
                 ignoring_an_attempt_takes_back_one,
                 ignoring_an_attempt_concerns_the_messages_of_its_fetch,
                 every_fetch_of_a_work_item_is_an_attempt,
-                progress_is_kept_for_the_next_attempt,
-                progress_belongs_to_its_work_item,
-            }
-            poison_message {
                 the_count_grows_past_every_limit,
                 attempts_that_end_in_a_crash_are_counted,
                 a_first_turn_can_end_as_poison,
@@ -61,6 +57,9 @@ macro_rules! __for_each_provider_validation {
                 fetch_filter_boundary_versions,
                 pinned_version_stored_via_ack_metadata,
                 pinned_version_immutable_across_ack_cycles,
+                continue_as_new_execution_gets_own_pinned_version,
+                continue_as_new_does_not_inherit_previous_pinned_version,
+                sub_orchestration_gets_own_pinned_version,
                 filter_with_empty_supported_versions_returns_nothing,
                 an_empty_range_matches_the_unpinned_only,
                 concurrent_filtered_fetch_no_double_lock,
@@ -109,8 +108,6 @@ macro_rules! __for_each_provider_validation {
                 a_turn_starts_other_instances,
             }
             continue_as_new {
-                continue_as_new_execution_gets_own_pinned_version,
-                continue_as_new_does_not_inherit_previous_pinned_version,
                 an_instance_between_two_executions_is_running,
                 the_next_execution_begins_with_an_empty_history,
                 messages_that_are_put_back_come_first,
@@ -148,6 +145,8 @@ macro_rules! __for_each_provider_validation {
                 an_unknown_work_token_is_a_lost_lock,
                 lost_work_items_are_named,
                 completions_join_the_inbox_in_their_order,
+                progress_is_kept_for_the_next_attempt,
+                progress_belongs_to_its_work_item,
             }
             cancellation {
                 a_turn_deletes_the_activities_that_it_cancels,

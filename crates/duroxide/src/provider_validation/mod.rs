@@ -16,7 +16,6 @@ mod forwarding;
 mod list;
 
 pub mod atomicity;
-pub mod attempts;
 pub mod backoff;
 pub mod bulk;
 pub mod cancellation;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use duroxide_core::limits::MAX_PROGRESS_BYTES;
+
 use super::ProviderFactory;
 use super::fixture::{Store, activity, completed, event, expect_lock_lost};
-use crate::providers::TagFilter;
+use crate::providers::{ProviderErrorKind, SessionLimits, Suspects, TagFilter, WorkRequest};
 
 /// Work items come in the order of their arrival, each once.
 pub async fn work_items_come_in_the_order_of_arrival(factory: &dyn ProviderFactory) {
@@ -119,4 +121,81 @@ pub async fn completions_join_the_inbox_in_their_order(factory: &dyn ProviderFac
     store.complete(&first).await;
     let expected = vec![completed("a", 3), event("a", "between"), completed("a", 2)];
     assert_eq!(store.turn_of("a").await.item.messages, expected);
+}
+
+async fn fetch_progress(store: &Store<'_>) -> (String, Option<String>) {
+    let request = WorkRequest {
+        lock_timeout: store.lock,
+        poll_timeout: Duration::ZERO,
+        session: None,
+        session_limits: SessionLimits::NONE,
+        tags: TagFilter::DefaultOnly,
+        max_items: 1,
+        suspects: Suspects::AdmitOne,
+    };
+    let mut work = store.provider.fetch_work(request).await.expect("a fetch does not fail");
+    let work = work.pop().expect("ready");
+    (work.lock_token, work.progress)
+}
+
+/// What an attempt reports is there for the next one, however it ended; who lost the lock reports nothing.
+pub async fn progress_is_kept_for_the_next_attempt(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.keeps_progress() {
+        return;
+    }
+    store.queue_work(activity("a", 2)).await;
+    let (first, progress) = fetch_progress(&store).await;
+    assert_eq!(progress, None);
+    for details in ["one", "two"] {
+        store.provider.record_progress(&first, details).await.expect("held");
+    }
+    store.provider.abandon_work_item(&first, None, false).await.expect("held");
+    let (second, progress) = fetch_progress(&store).await;
+    assert_eq!(progress.as_deref(), Some("two"));
+    store.expire_locks().await;
+    let lost = store.provider.record_progress(&second, "late").await.expect_err("the lock expired");
+    assert_eq!(lost.kind(), ProviderErrorKind::LockLost);
+    let (third, progress) = fetch_progress(&store).await;
+    assert_eq!(progress.as_deref(), Some("two"), "an attempt that reports nothing keeps what was there");
+    store.provider.ack_work_item(&third, None).await.expect("held");
+    let ended = store.provider.record_progress(&third, "after").await.expect_err("it is done");
+    assert_eq!(ended.kind(), ProviderErrorKind::LockLost);
+}
+
+/// Progress goes with its own work item: others have theirs, and one that is queued anew has none.
+pub async fn progress_belongs_to_its_work_item(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.keeps_progress() {
+        return;
+    }
+    store.begin_with("a", |commit| commit.work([activity("a", 2), activity("a", 3)])).await;
+    let (two, _) = fetch_progress(&store).await;
+    let (three, _) = fetch_progress(&store).await;
+    let large = "é".repeat(MAX_PROGRESS_BYTES / 2);
+    store.provider.record_progress(&two, &large).await.expect("held");
+    store.provider.record_progress(&three, "").await.expect("held");
+    for token in [&two, &three] {
+        store.provider.abandon_work_item(token, None, true).await.expect("held");
+    }
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let (token, progress) = fetch_progress(&store).await;
+        seen.push(progress);
+        store.provider.abandon_work_item(&token, Some(store.lock), false).await.expect("held");
+    }
+    seen.sort();
+    assert_eq!(
+        seen,
+        [Some(String::new()), Some(large)],
+        "an attempt that did not count reported all the same"
+    );
+    // Cancelled, and then scheduled under the same id by the instance's next life.
+    store.admin().delete_instance("a", true).await.expect("deleted");
+    store.begin_with("a", |commit| commit.work([activity("a", 2)])).await;
+    let (again, progress) = fetch_progress(&store).await;
+    assert_eq!(progress, None);
+    expect_lock_lost(store.provider.record_progress(&two, "of the deleted one").await);
+    store.provider.abandon_work_item(&again, None, false).await.expect("held");
+    assert_eq!(fetch_progress(&store).await.1, None);
 }
