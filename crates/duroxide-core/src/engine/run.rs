@@ -13,7 +13,7 @@ use super::turn::{Before, Outcome, Turn, TurnInput};
 use crate::model::limits::CARRIED_VALUES_PER_EVENT_BYTES;
 use crate::model::{
     ErrorDetails, Event, EventKind, ExecutionMetadata, INITIAL_EVENT_ID, ItemKind, KvEntry, ParentLink,
-    WorkItem, columns_of, current_build_version, status,
+    WorkItem, columns_of, pinned_version_of, status,
 };
 
 /// A turn and, if the execution goes on, the execution to hold for the next one.
@@ -105,8 +105,7 @@ fn run_first<'a>(
     };
     let mut tape =
         Tape::new(&[], &input.instance, input.execution_id, input.now_ms, input.entropy, INITIAL_EVENT_ID);
-    let metadata = first_metadata(&start, &version);
-    tape.append(None, started_event(start, version));
+    let metadata = append_start(&mut tape, start, version);
     let started = tape.events[0].clone();
     // The execution counts its start itself.
     tape.bytes = 0;
@@ -302,8 +301,7 @@ fn end_stored(
         let columns = columns_of(&start);
         let version = columns.version.unwrap_or("0.0.0").to_string();
         parent = columns.parent.clone().or(parent);
-        metadata = first_metadata(&start, &version);
-        tape.append(None, started_event(start, version));
+        metadata = append_start(&mut tape, start, version);
     }
     if let Some(reason) = cancel_reason {
         tape.append(None, EventKind::OrchestrationCancelRequested { reason: reason.to_string() });
@@ -386,16 +384,19 @@ fn unknown_start(stored: &StoredExecution<'_>) -> WorkItem {
     }
 }
 
-fn first_metadata(start: &WorkItem, version: &str) -> ExecutionMetadata {
-    let columns = columns_of(start);
-    ExecutionMetadata {
+/// Appends the start of an execution; what the store writes about it.
+fn append_start(tape: &mut Tape<'_>, start: WorkItem, version: String) -> ExecutionMetadata {
+    let columns = columns_of(&start);
+    let metadata = ExecutionMetadata {
         status: Some(status::RUNNING.to_string()),
         output: None,
         orchestration_name: columns.name.map(str::to_string),
-        orchestration_version: Some(version.to_string()),
+        orchestration_version: Some(version.clone()),
         parent_instance_id: columns.parent.map(|parent| parent.instance),
-        pinned_duroxide_version: Some(current_build_version()),
-    }
+        pinned_duroxide_version: None,
+    };
+    tape.append(None, started_event(start, version));
+    ExecutionMetadata { pinned_duroxide_version: pinned_version_of(&tape.events), ..metadata }
 }
 
 /// What the first turn wrote stays, except for the status and output of an end in the same turn.

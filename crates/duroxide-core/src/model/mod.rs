@@ -34,5 +34,7 @@ pub use kv_entry::KvEntry;
 pub use orchestration_status::OrchestrationStatus;
 pub use retry::{BackoffStrategy, RetryPolicy};
 pub use stats::SystemStats;
-pub use version::{DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version};
+pub use version::{
+    DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version, pinned_version_of,
+};
 pub use work_item::WorkItem;

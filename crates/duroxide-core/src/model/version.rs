@@ -4,10 +4,21 @@
 
 use semver::Version;
 
+use super::{Event, EventKind};
+
 /// The version of this build; `OrchestrationStarted` is stamped with it and pins its execution to it.
 pub fn current_build_version() -> Version {
     Version::parse(env!("CARGO_PKG_VERSION"))
         .expect("cargo only builds packages whose version is valid semver")
+}
+
+/// The version that an execution is pinned to: that of the build which wrote its `OrchestrationStarted`.
+///
+/// `None` for a history that does not begin with one, or whose stamp is no version.
+pub fn pinned_version_of(history: &[Event]) -> Option<Version> {
+    let started = history.first()?;
+    let is_start = matches!(started.kind, EventKind::OrchestrationStarted { .. });
+    is_start.then(|| Version::parse(&started.duroxide_version).ok()).flatten()
 }
 
 /// Packs major, minor and patch into one integer that orders like the version.

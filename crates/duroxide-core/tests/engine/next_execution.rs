@@ -1,6 +1,6 @@
 //! Continue-as-new.
 
-use duroxide_core::{DropReason, Outcome, WorkItem};
+use duroxide_core::{DropReason, Outcome, WorkItem, pinned_version_of};
 use expect_test::expect;
 
 use crate::build::{cancel, completed, completed_in, handler, queued, raised, start, start_by_parent};
@@ -40,6 +40,26 @@ fn continue_as_new_ends_the_execution_with_and_without_await() {
         );
         assert_eq!(driver.turns[0].outcome, Outcome::ContinuedAsNew);
         assert_eq!(driver.worker_items(), Vec::<&WorkItem>::new());
+    }
+}
+
+#[test]
+fn an_execution_is_pinned_by_its_first_turn_and_by_no_other() {
+    let program = handler(|ctx, _| async move {
+        ctx.schedule_wait("go").await;
+        ctx.continue_as_new("next").await
+    });
+    let mut first = run(program, vec![raised("other", ""), raised("go", "")]);
+    let mut next = first.next_execution();
+    next.turn(vec![next_start(&first)]);
+    next.send(vec![raised("other", "")]);
+    for driver in [&mut first, &mut next] {
+        let pinned: Vec<_> =
+            driver.turns.iter().map(|turn| turn.metadata.pinned_duroxide_version.clone()).collect();
+        let mut expected = vec![None; pinned.len()];
+        expected[0] = pinned_version_of(&driver.history);
+        assert!(expected[0].is_some() && expected.len() > 1);
+        assert_eq!(pinned, expected, "the version of its own start, once");
     }
 }
 

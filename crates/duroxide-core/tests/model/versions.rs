@@ -1,6 +1,9 @@
 //! Ranges of versions, the filter made of them, and their packed form.
 
-use duroxide_core::{DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version};
+use duroxide_core::{
+    DispatcherCapabilityFilter, Event, EventKind, SemverRange, current_build_version, pack_version,
+    pinned_version_of,
+};
 use proptest::prelude::*;
 use semver::Version;
 
@@ -100,6 +103,30 @@ fn a_packed_version_is_forever() {
     assert_eq!(pack_version(&v("1.0.0")), 1 << 40);
     assert_eq!(pack_version(&v("1.2.3")), (1 << 40) + (2 << 20) + 3);
     assert_eq!(pack_version(&Version::new(u64::MAX, u64::MAX, u64::MAX)), (1 << 60) - 1);
+}
+
+fn started(duroxide_version: &str) -> Event {
+    let kind = EventKind::OrchestrationStarted {
+        name: "Order".to_string(),
+        version: "1.0.0".to_string(),
+        input: String::new(),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        carry_forward_events: None,
+        initial_custom_status: None,
+    };
+    let event = Event::with_event_id(1, "order-42", 1, None, kind);
+    Event { duroxide_version: duroxide_version.to_string(), ..event }
+}
+
+#[test]
+fn pinned_version_extracted_from_orchestration_started_event() {
+    let later = Event::with_event_id(2, "order-42", 1, None, EventKind::TimerCreated { fire_at_ms: 1 });
+    assert_eq!(pinned_version_of(&[started("3.1.4"), later.clone()]), Some(Version::new(3, 1, 4)));
+    assert_eq!(pinned_version_of(&[]), None);
+    assert_eq!(pinned_version_of(&[later]), None, "only a start pins");
+    assert_eq!(pinned_version_of(&[started("yesterday's")]), None);
 }
 
 /// Small parts, parts around the 20 bits of the packed form, and any other.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use duroxide_core::limits::MAX_POISON_MESSAGE_BYTES;
 use duroxide_core::{
     ConfigErrorKind, ErrorDetails, Event, EventKind, ItemKind, OrchestrationHandler, PoisonMessageType,
-    WorkItem, columns_of,
+    WorkItem, columns_of, pinned_version_of,
 };
 use semver::Version;
 
@@ -62,7 +62,10 @@ fn find_handler(node: &Node, item: &OrchestrationItem) -> Result<Found, Obstacle
         return Err(Obstacle::Undecodable(error.clone()));
     }
     let (name, version) = match item.history.first() {
-        Some(started) => started_as(node, started)?,
+        Some(started) => {
+            check_version(node, &item.history)?;
+            started_as(started)?
+        }
         None => asked_for(item).ok_or(Obstacle::NoStart)?,
     };
     let registry = &node.orchestrations;
@@ -76,12 +79,14 @@ fn find_handler(node: &Node, item: &OrchestrationItem) -> Result<Found, Obstacle
     found.ok_or(Obstacle::Unregistered { name, version })
 }
 
-fn started_as(node: &Node, started: &Event) -> Result<(String, Option<String>), Obstacle> {
-    if let Ok(pinned) = Version::parse(&started.duroxide_version)
-        && !node.filter.is_compatible(&pinned)
-    {
-        return Err(Obstacle::Incompatible { pinned });
+fn check_version(node: &Node, history: &[Event]) -> Result<(), Obstacle> {
+    match pinned_version_of(history) {
+        Some(pinned) if !node.filter.is_compatible(&pinned) => Err(Obstacle::Incompatible { pinned }),
+        Some(_) | None => Ok(()),
     }
+}
+
+fn started_as(started: &Event) -> Result<(String, Option<String>), Obstacle> {
     if let EventKind::OrchestrationStarted { name, version, .. } = &started.kind {
         Ok((name.clone(), Some(version.clone())))
     } else {
