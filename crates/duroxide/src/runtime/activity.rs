@@ -18,6 +18,7 @@ use super::node::Node;
 use super::process::Queue;
 use super::registry::ActivityHandler;
 use super::sessions::SessionTurn;
+use super::turn::{GivenBack, Insistence};
 use crate::providers::{FetchedWork, OrchestrationRef, ProviderErrorKind};
 
 /// How often an ack that the store refuses for good is tried before the activity is given back.
@@ -112,18 +113,13 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
             instance = %json.instance(),
             "the worker queue held something other than an activity; removing it"
         );
-        ack(&node, &lock_token, &lock, None).await;
+        ack(&node, &lock_token, &lock, None, Insistence::KeepTrying).await;
         return;
     };
     let key = work.key();
     let counted = node.excuses.counted(&key, attempts);
     if counted > node.options.max_attempts {
-        let details = poison(&node, &work, &json, counted);
-        let acked = ack(&node, &lock_token, &lock, Some(work.failed(details.clone()))).await;
-        if acked.reached_the_store() {
-            node.counters.activity_failed(&details);
-        }
-        return;
+        return end_as_poison(&node, &work, poison(&node, &work, &json, counted), &lock_token, &lock).await;
     }
     let Some(handler) = node.activities.resolve_handler(&work.name) else {
         let delay = report_unregistered(&node, &work, attempts);
@@ -140,6 +136,15 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let attempt = Attempt { number: attempts, token: lock_token, orchestration, progress };
     run(&node, attempt, &lock, work, handler).await;
     drop((turn, slot));
+}
+
+async fn end_as_poison(node: &Node, work: &Work, details: ErrorDetails, token: &str, lock: &KeptLock) {
+    let completion = Some(work.failed(details.clone()));
+    let acked = ack(node, token, lock, completion, Insistence::GiveUp).await;
+    if acked.reached_the_store() {
+        node.counters.activity_failed(&details);
+    }
+    note(node, &work.key(), acked);
 }
 
 /// The turn of the activity's session, if it needs one; `None` when the activity is not to begin any more.
@@ -208,16 +213,12 @@ async fn run(
         }
         Ended::Released => return abandon(node, token, None, true).await,
     };
-    let acked = ack(node, token, lock, Some(completion.clone())).await;
+    let acked = ack(node, token, lock, Some(completion.clone()), Insistence::KeepTrying).await;
     // What did not reach the store will be run again, perhaps elsewhere, and is counted there.
     if acked.reached_the_store() {
         count(node, &completion);
     }
-    match acked {
-        Acked::Yes => node.excuses.forget(&key),
-        Acked::Earlier | Acked::Spoiled => node.excuses.excuse(&key),
-        Acked::LockLost => {}
-    }
+    note(node, &key, acked);
 }
 
 fn count(node: &Node, completion: &WorkItem) {
@@ -355,9 +356,24 @@ impl Acked {
     }
 }
 
+/// Remembers whether the store spoiled this attempt.
+fn note(node: &Node, key: &str, acked: Acked) {
+    match acked {
+        Acked::Yes => node.excuses.forget(key),
+        Acked::Earlier | Acked::Spoiled => node.excuses.excuse(key),
+        Acked::LockLost => {}
+    }
+}
+
 /// Brings a result into the store. A failed ack is tried again as long as the lock holds: the activity has run,
 /// and must not run again because of the store.
-async fn ack(node: &Node, token: &str, lock: &KeptLock, completion: Option<WorkItem>) -> Acked {
+async fn ack(
+    node: &Node,
+    token: &str,
+    lock: &KeptLock,
+    completion: Option<WorkItem>,
+    insistence: Insistence,
+) -> Acked {
     let mut outage = OutageBackoff::default();
     let mut failures = 0u32;
     let mut refused = 0;
@@ -378,12 +394,16 @@ async fn ack(node: &Node, token: &str, lock: &KeptLock, completion: Option<WorkI
         if !error.is_retryable() {
             refused += 1;
         }
-        let let_go =
-            refused >= REFUSED_ACKS || lock.lost().is_cancelled() || !node.pause(outage.next()).await;
+        let let_go = insistence == Insistence::GiveUp
+            || refused >= REFUSED_ACKS
+            || lock.lost().is_cancelled()
+            || !node.pause(outage.next()).await;
         if let_go {
             let delay = (refused > 0).then_some(node.options.unregistered_backoff.max_delay);
-            abandon(node, token, delay, true).await;
-            return Acked::Spoiled;
+            return match give_back(node, token, delay, true).await {
+                GivenBack::LockWasGone if !lock.was_out_of_reach() => Acked::Earlier,
+                GivenBack::LockWasGone | GivenBack::Yes | GivenBack::No => Acked::Spoiled,
+            };
         }
     }
 }
@@ -431,11 +451,22 @@ fn report_unregistered(node: &Node, work: &Work, attempts: u32) -> std::time::Du
     backoff
 }
 
-/// Gives the activity back. If the store cannot be reached, the lock's expiry will.
 async fn abandon(node: &Node, token: &str, delay: Option<std::time::Duration>, ignore_attempt: bool) {
-    if let Err(error) = node.provider.abandon_work_item(token, delay, ignore_attempt).await
-        && error.kind() != ProviderErrorKind::LockLost
-    {
-        node.store_failed("giving an activity back", &error);
+    give_back(node, token, delay, ignore_attempt).await;
+}
+
+async fn give_back(
+    node: &Node,
+    token: &str,
+    delay: Option<std::time::Duration>,
+    ignore_attempt: bool,
+) -> GivenBack {
+    match node.provider.abandon_work_item(token, delay, ignore_attempt).await {
+        Ok(()) => GivenBack::Yes,
+        Err(error) if error.kind() == ProviderErrorKind::LockLost => GivenBack::LockWasGone,
+        Err(error) => {
+            node.store_failed("giving an activity back", &error);
+            GivenBack::No
+        }
     }
 }

@@ -145,3 +145,41 @@ impl UnregisteredBackoffConfig {
         self.base_delay.saturating_mul(1 << exponent).min(self.max_delay)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(base_ms: u64, max_ms: u64) -> UnregisteredBackoffConfig {
+        UnregisteredBackoffConfig {
+            base_delay: Duration::from_millis(base_ms),
+            max_delay: Duration::from_millis(max_ms),
+        }
+    }
+
+    fn delays_ms<const N: usize>(config: &UnregisteredBackoffConfig, attempts: [u32; N]) -> [u128; N] {
+        attempts.map(|attempt| config.delay(attempt).as_millis())
+    }
+
+    #[test]
+    fn test_backoff_calculation_exponential() {
+        let delays = delays_ms(&UnregisteredBackoffConfig::default(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(delays, [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+    }
+
+    #[test]
+    fn test_backoff_caps_at_max() {
+        assert_eq!(delays_ms(&UnregisteredBackoffConfig::default(), [7, 8, 100, u32::MAX]), [60_000; 4]);
+        // Below the cap the exponent has a limit of its own: 64 times the base.
+        assert_eq!(delays_ms(&config(1, 1_000_000), [6, 7, 8, u32::MAX]), [32, 64, 64, 64]);
+        let longest = UnregisteredBackoffConfig { base_delay: Duration::MAX, max_delay: Duration::MAX };
+        assert_eq!(longest.delay(u32::MAX), Duration::MAX, "nothing overflows");
+    }
+
+    #[test]
+    fn test_backoff_respects_custom_config() {
+        assert_eq!(delays_ms(&config(100, 500), [0, 1, 2, 3, 4, 5]), [100, 100, 200, 400, 500, 500]);
+        assert_eq!(delays_ms(&config(50, 10), [1, 2]), [10, 10], "the cap is the stronger one");
+        assert_eq!(delays_ms(&config(0, 500), [1, 10]), [0, 0]);
+    }
+}

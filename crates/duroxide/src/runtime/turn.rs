@@ -57,6 +57,12 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
     let now_ms = facts.as_ref().map_or_else(|| node.clock.now_ms(), |facts| facts.now_ms);
     let instance = item.instance.clone();
     let execution_id = item.execution_id;
+    let insistence = match &verdict {
+        Some(Verdict::End(_)) => Insistence::GiveUp,
+        Some(Verdict::GiveBack { .. } | Verdict::Cancel { .. } | Verdict::Run { .. }) | None => {
+            Insistence::KeepTrying
+        }
+    };
     let result = match verdict {
         Some(Verdict::GiveBack { delay }) => return abandon(node, &lock_token, Some(delay), false).await,
         Some(Verdict::End(details)) => Ok(end(node, item, facts.as_ref(), details, now_ms).await),
@@ -83,7 +89,8 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
         return abandon(node, &lock_token, Some(delay), false).await;
     }
     announce(node, &instance, &result, facts.as_ref());
-    let committed = commit(node, &lock_token, execution_id, &instance, &result.turn).await;
+    let to_commit = ToCommit { token: &lock_token, execution_id, instance: &instance, turn: &result.turn };
+    let committed = commit(node, to_commit, insistence).await;
     after_commit(node, instance, committed, result, facts);
 }
 
@@ -271,8 +278,27 @@ enum Committed {
     Spoiled,
 }
 
+/// What to do when the store fails while a turn is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Insistence {
+    /// The turn is the work itself: wait until the store is back.
+    KeepTrying,
+    /// The turn ends work that was attempted too often. A store that takes no commits may be why; so the end is
+    /// given up, and the work gets another chance.
+    GiveUp,
+}
+
+/// A turn under its lock.
+struct ToCommit<'a> {
+    token: &'a str,
+    execution_id: u64,
+    instance: &'a str,
+    turn: &'a Turn,
+}
+
 /// Commits a turn. An outage is waited out with the lock renewed; it never becomes the workflow's failure.
-async fn commit(node: &Node, token: &str, execution_id: u64, instance: &str, turn: &Turn) -> Committed {
+async fn commit(node: &Node, to_commit: ToCommit<'_>, insistence: Insistence) -> Committed {
+    let ToCommit { token, execution_id, instance, turn } = to_commit;
     let mut outage = OutageBackoff::default();
     let mut failures = 0u32;
     let mut refused = 0;
@@ -306,11 +332,16 @@ async fn commit(node: &Node, token: &str, execution_id: u64, instance: &str, tur
         if !error.is_retryable() {
             refused += 1;
         }
-        let let_go = refused >= REFUSED_ACKS || !node.pause(outage.next()).await;
+        let let_go =
+            insistence == Insistence::GiveUp || refused >= REFUSED_ACKS || !node.pause(outage.next()).await;
         if let_go {
             let delay = (refused > 0).then_some(node.options.unregistered_backoff.max_delay);
-            abandon(node, token, delay, true).await;
-            return Committed::Spoiled;
+            return match give_back(node, token, delay, true).await {
+                GivenBack::LockWasGone if is_stored(node, instance, execution_id, turn).await => {
+                    Committed::Earlier
+                }
+                GivenBack::LockWasGone | GivenBack::Yes | GivenBack::No => Committed::Spoiled,
+            };
         }
     }
 }
@@ -406,11 +437,32 @@ fn emit(instance: &str, line: &TraceLine) {
     }
 }
 
-/// Gives the instance back. If the store cannot be reached, the lock's expiry will.
+/// How giving work back ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GivenBack {
+    Yes,
+    /// There was nothing to give back: the lock was not held any more.
+    LockWasGone,
+    /// The store cannot be reached; the lock's expiry will give it back.
+    No,
+}
+
 async fn abandon(node: &Node, token: &str, delay: Option<std::time::Duration>, ignore_attempt: bool) {
-    if let Err(error) = node.provider.abandon_orchestration_item(token, delay, ignore_attempt).await
-        && error.kind() != ProviderErrorKind::LockLost
-    {
-        node.store_failed("giving an instance back", &error);
+    give_back(node, token, delay, ignore_attempt).await;
+}
+
+async fn give_back(
+    node: &Node,
+    token: &str,
+    delay: Option<std::time::Duration>,
+    ignore_attempt: bool,
+) -> GivenBack {
+    match node.provider.abandon_orchestration_item(token, delay, ignore_attempt).await {
+        Ok(()) => GivenBack::Yes,
+        Err(error) if error.kind() == ProviderErrorKind::LockLost => GivenBack::LockWasGone,
+        Err(error) => {
+            node.store_failed("giving an instance back", &error);
+            GivenBack::No
+        }
     }
 }

@@ -1,5 +1,9 @@
 //! A store whose calls fail as told, in virtual time, for tests of the runtime.
 
+mod world;
+
+pub(crate) use world::{World, activities, options, orchestrations};
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,19 +11,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use duroxide::clock::Clock;
-use duroxide::providers::memory::MemoryProvider;
 use duroxide::providers::{
     ExecutionMetadata, FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnRequest, WaitUntil,
     WorkItem, WorkRequest,
 };
-use duroxide::runtime::process::ProcessScope;
-use duroxide::runtime::registry::{ActivityRegistry, ActivityRegistryBuilder, OrchestrationRegistryBuilder};
-use duroxide::runtime::{Runtime, UnregisteredBackoffConfig};
-use duroxide::{
-    Client, DispatcherCapabilityFilter, Event, OrchestrationRegistry, OrchestrationStatus, RuntimeOptions,
-};
+use duroxide::{DispatcherCapabilityFilter, Event, OrchestrationStatus};
+use tokio_util::sync::CancellationToken;
 
 /// How a call goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +28,18 @@ pub(crate) enum Fault {
     LoseAnswer,
     /// The store's code panics.
     Panic,
+    /// The store does nothing and says that it never will.
+    Refuse,
+    /// From this call on nothing that the node asks for is done or answered: the process has hung.
+    Freeze,
+}
+
+/// An instance or activity that was given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GivenBack {
+    pub(crate) at: tokio::time::Instant,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) ignore_attempt: bool,
 }
 
 /// A store whose calls fail as told.
@@ -39,6 +49,8 @@ pub(crate) struct Faulty {
     calls: Mutex<BTreeMap<&'static str, u64>>,
     away: AtomicBool,
     away_for_acks: AtomicBool,
+    frozen: CancellationToken,
+    given_back: Mutex<BTreeMap<&'static str, Vec<GivenBack>>>,
     /// Hides the extension methods, as a wrapper that does not know them would.
     plain: bool,
     /// Hides the filter from the store.
@@ -57,6 +69,8 @@ impl Faulty {
             calls: Mutex::default(),
             away: AtomicBool::new(false),
             away_for_acks: AtomicBool::new(false),
+            frozen: CancellationToken::new(),
+            given_back: Mutex::default(),
             plain: false,
             ignore_filter: false,
             events_fetched: AtomicU64::new(0),
@@ -93,6 +107,21 @@ impl Faulty {
         self.calls.lock().expect("no test panics under it").get(method).copied().unwrap_or(0)
     }
 
+    /// What was given back by `method`, an abandon, in its order.
+    pub(crate) fn given_back(&self, method: &'static str) -> Vec<GivenBack> {
+        self.given_back.lock().expect("no test panics under it").get(method).cloned().unwrap_or_default()
+    }
+
+    fn note_given_back(&self, method: &'static str, delay: Option<Duration>, ignore_attempt: bool) {
+        let noted = GivenBack { at: tokio::time::Instant::now(), delay, ignore_attempt };
+        self.given_back.lock().expect("no test panics under it").entry(method).or_default().push(noted);
+    }
+
+    /// Resolves when the node has frozen.
+    pub(crate) async fn has_frozen(&self) {
+        self.frozen.cancelled().await;
+    }
+
     pub(crate) fn events_fetched(&self) -> u64 {
         self.events_fetched.load(Ordering::SeqCst)
     }
@@ -112,7 +141,16 @@ impl Faulty {
         let fault =
             self.plan.lock().expect("no test panics under it").get_mut(method).and_then(VecDeque::pop_front);
         match fault {
-            None => call.await,
+            None => tokio::select! {
+                biased;
+                () = self.frozen.cancelled() => std::future::pending().await,
+                answer = call => answer,
+            },
+            Some(Fault::Refuse) => Err(ProviderError::permanent(method, "the store refuses")),
+            Some(Fault::Freeze) => {
+                self.frozen.cancel();
+                std::future::pending().await
+            }
             Some(Fault::FailBefore) => gone(),
             Some(Fault::Panic) => panic!("the store panics in {method}"),
             Some(Fault::LoseAnswer) => {
@@ -169,6 +207,7 @@ impl Provider for Faulty {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
+        self.note_given_back("abandon_orchestration_item", delay, ignore_attempt);
         let abandon = self.inner.abandon_orchestration_item(token, delay, ignore_attempt);
         self.call("abandon_orchestration_item", abandon).await
     }
@@ -202,6 +241,7 @@ impl Provider for Faulty {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
+        self.note_given_back("abandon_work_item", delay, ignore_attempt);
         self.call("abandon_work_item", self.inner.abandon_work_item(token, delay, ignore_attempt)).await
     }
 
@@ -359,94 +399,4 @@ impl Provider for Faulty {
     ) -> Result<Option<OrchestrationStatus>, ProviderError> {
         self.call("wait_for_instance", self.inner.wait_for_instance(instance, until, timeout)).await
     }
-}
-
-/// The time of a tokio runtime whose time is paused: the store and the runtime agree on it.
-pub(crate) struct VirtualClock {
-    epoch: tokio::time::Instant,
-}
-
-impl VirtualClock {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { epoch: tokio::time::Instant::now() })
-    }
-}
-
-impl Clock for VirtualClock {
-    fn now_ms(&self) -> u64 {
-        // Any fixed date will do; a small one would hide mistakes with zero.
-        1_700_000_000_000 + u64::try_from(self.epoch.elapsed().as_millis()).expect("a test ends some day")
-    }
-}
-
-/// A store in virtual time, the node on it, and a client.
-pub(crate) struct World {
-    pub(crate) memory: Arc<MemoryProvider>,
-    pub(crate) store: Arc<Faulty>,
-    pub(crate) client: Client,
-}
-
-impl World {
-    pub(crate) fn new() -> Self {
-        Self::with(|faulty| faulty)
-    }
-
-    pub(crate) fn with(shape: impl FnOnce(Faulty) -> Faulty) -> Self {
-        let memory = Arc::new(MemoryProvider::with_clock(VirtualClock::new()));
-        let store = Arc::new(shape(Faulty::new(memory.clone())));
-        let client = Client::new(store.clone());
-        Self { memory, store, client }
-    }
-
-    pub(crate) async fn start(
-        &self,
-        activities: ActivityRegistryBuilder,
-        orchestrations: OrchestrationRegistryBuilder,
-        options: RuntimeOptions,
-    ) -> Arc<Runtime> {
-        Runtime::start_with_options(self.store.clone(), activities.build(), orchestrations.build(), options)
-            .await
-    }
-
-    /// The status of an instance once it has ended.
-    pub(crate) async fn ended(&self, instance: &str) -> OrchestrationStatus {
-        let waited = self.client.wait_for_orchestration(instance, Duration::from_secs(24 * 60 * 60)).await;
-        waited.expect("the instance ends within a day")
-    }
-
-    pub(crate) async fn output(&self, instance: &str) -> String {
-        let status = self.ended(instance).await;
-        let OrchestrationStatus::Completed { output, .. } = status else {
-            panic!("expected a completion, got {status:?}")
-        };
-        output
-    }
-
-    pub(crate) async fn failure(&self, instance: &str) -> duroxide::ErrorDetails {
-        let status = self.ended(instance).await;
-        let OrchestrationStatus::Failed { details, .. } = status else {
-            panic!("expected a failure, got {status:?}")
-        };
-        details
-    }
-}
-
-/// Options of a process of its own, with short backoffs.
-pub(crate) fn options() -> RuntimeOptions {
-    RuntimeOptions {
-        process: ProcessScope::simulated(1),
-        unregistered_backoff: UnregisteredBackoffConfig {
-            base_delay: Duration::from_millis(100),
-            max_delay: Duration::from_secs(2),
-        },
-        ..RuntimeOptions::default()
-    }
-}
-
-pub(crate) fn activities() -> ActivityRegistryBuilder {
-    ActivityRegistry::builder()
-}
-
-pub(crate) fn orchestrations() -> OrchestrationRegistryBuilder {
-    OrchestrationRegistry::builder()
 }

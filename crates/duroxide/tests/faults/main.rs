@@ -1,6 +1,7 @@
 //! Faults that systems of this kind really had: each test is named after the rule that forbids one.
 
 #[path = "../common/mod.rs"]
+#[allow(dead_code, reason = "other test files use the rest")]
 mod common;
 
 mod activities;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use duroxide::runtime::process::ProcessScope;
 use duroxide::runtime::registry::ActivityRegistryBuilder;
 use duroxide::{ActivityContext, OrchestrationContext, RuntimeOptions};
 
@@ -88,12 +89,66 @@ async fn acks_that_fail_while_fetches_work_poison_nothing() {
     let runtime = world.start(counting(&runs, Duration::from_millis(1)), chain(3), options).await;
     world.store.set_away_for_acks(true);
     world.client.start_orchestration("stubborn", "Chain", "x").await.expect("start");
-    // Each lock expires after 5 s and the instance is fetched again: far more often than `max_attempts`.
+    // Far longer than all attempts together; the lock cannot be renewed either.
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(world.store.calls("ack_orchestration_item") > 50, "many rounds were tried");
     world.store.set_away_for_acks(false);
     assert_eq!(world.output("stubborn").await, "x");
     runtime.shutdown(None).await;
+}
+
+/// Every round fetches, runs and is told that its commit will never be taken; it cannot give the work back either.
+#[tokio::test(start_paused = true)]
+async fn fifty_rounds_of_fetches_without_a_commit_poison_nothing() {
+    const ROUNDS: usize = 50;
+    let ack = ["ack_orchestration_item", "ack_work_item"];
+    let give_back = ["abandon_orchestration_item", "abandon_work_item"];
+    for (ack, give_back) in ack.into_iter().zip(give_back) {
+        let world = World::new();
+        let runs = Arc::new(AtomicU32::new(0));
+        let options = RuntimeOptions { max_attempts: 3, ..options() };
+        let runtime = world.start(counting(&runs, Duration::from_millis(1)), chain(3), options).await;
+        // An ack is tried three times in each round.
+        world.store.plan(ack, [Fault::Refuse; 3 * ROUNDS]);
+        world.store.plan(give_back, [Fault::Refuse; ROUNDS]);
+        world.client.start_orchestration("stubborn", "Chain", "x").await.expect("start");
+        assert_eq!(world.output("stubborn").await, "x");
+        assert_eq!(world.store.given_back(give_back).len(), ROUNDS, "every round was one fetch");
+        let counted = runtime.metrics_snapshot().expect("always there");
+        let fetched = counted.orch_dispatcher_items_fetched + counted.worker_dispatcher_items_fetched;
+        // Four turns and three activities, and one of them fifty times in vain.
+        assert_eq!(fetched, 7 + 50);
+        assert_eq!((counted.orch_poison, counted.activity_poison), (0, 0));
+        runtime.shutdown(None).await;
+    }
+}
+
+/// Each node takes what the others could not commit: together they fetch it more often than is allowed.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_acks_fail_while_its_fetches_work_poisons_nothing() {
+    for first_away in [0, 1] {
+        let world = World::new();
+        let runs = Arc::new(AtomicU32::new(0));
+        let mut nodes = Vec::new();
+        for n in 0..8 {
+            let options =
+                RuntimeOptions { max_attempts: 3, process: ProcessScope::simulated(n), ..options() };
+            let acts = counting(&runs, Duration::from_millis(1));
+            nodes.push(world.start(acts, chain(3), options).await);
+        }
+        world.client.start_orchestration("stubborn", "Chain", "x").await.expect("start");
+        // With 0 the first turn is never committed, with 1 the first activity.
+        while world.store.calls("ack_orchestration_item") < first_away {
+            tokio::time::sleep(Duration::from_micros(100)).await;
+        }
+        world.store.set_away_for_acks(true);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        world.store.set_away_for_acks(false);
+        assert_eq!(world.output("stubborn").await, "x");
+        for node in nodes {
+            node.shutdown(None).await;
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
