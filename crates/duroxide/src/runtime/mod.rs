@@ -33,7 +33,7 @@ pub use duroxide_core::OrchestrationStatus;
 pub use duroxide_core::limits;
 pub use lifecycle::Runtime;
 pub use observability::{LogFormat, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle};
-pub use options::{RuntimeOptions, UnregisteredBackoffConfig};
+pub use options::{OnNondeterminism, RuntimeOptions, UnregisteredBackoffConfig};
 pub use registry::VersionPolicy;
 pub use retention::RetentionPolicy;
 

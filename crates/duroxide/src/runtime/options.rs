@@ -34,6 +34,8 @@ pub struct RuntimeOptions {
     pub max_attempts: u32,
     /// How long work without a handler here is left to other nodes.
     pub unregistered_backoff: UnregisteredBackoffConfig,
+    /// What happens to an execution whose history does not fit the code here. It fails.
+    pub on_nondeterminism: OnNondeterminism,
     /// How long a cancelled activity may take to end by itself. 10 s.
     pub activity_cancellation_grace_period: Duration,
     /// The pinned versions that this node replays; without it, everything up to its own build.
@@ -80,6 +82,7 @@ impl Default for RuntimeOptions {
             observability: ObservabilityConfig::default(),
             max_attempts: 10,
             unregistered_backoff: UnregisteredBackoffConfig::default(),
+            on_nondeterminism: OnNondeterminism::default(),
             activity_cancellation_grace_period: Duration::from_secs(10),
             supported_replay_versions: None,
             session_lock_timeout: Duration::from_secs(30),
@@ -120,6 +123,17 @@ impl RuntimeOptions {
             self.worker_lock_timeout.saturating_sub(self.worker_lock_renewal_buffer),
         );
     }
+}
+
+/// What happens to an execution whose history does not fit the code of this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnNondeterminism {
+    /// It fails at once.
+    #[default]
+    Fail,
+    /// It is handed back with `unregistered_backoff`, because a node with older code may still fit, and fails when
+    /// it does not fit at attempt `max_attempts` either. Nothing of a turn that did not fit is kept.
+    HandBack,
 }
 
 /// How long work without a handler here is left to other nodes.

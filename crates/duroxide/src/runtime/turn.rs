@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use duroxide_core::{
     Before, ErrorDetails, Event, EventKind, Execution, ItemKind, Outcome, ParentLink, StoredExecution,
@@ -10,6 +11,7 @@ use duroxide_core::{
 };
 use futures_util::FutureExt;
 
+use super::OnNondeterminism;
 use super::backoff::OutageBackoff;
 use super::dispatch::Slot;
 use super::node::Node;
@@ -88,10 +90,34 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
         let delay = node.options.unregistered_backoff.delay(attempts);
         return abandon(node, &lock_token, Some(delay), false).await;
     }
+    if let Some(delay) = hand_back_instead(node, &instance, &result.turn, attempts) {
+        return abandon(node, &lock_token, Some(delay), false).await;
+    }
     announce(node, &instance, &result, facts.as_ref());
     let to_commit = ToCommit { token: &lock_token, execution_id, instance: &instance, turn: &result.turn };
     let committed = commit(node, to_commit, insistence).await;
     after_commit(node, instance, committed, result, facts);
+}
+
+/// How long to leave an execution to nodes whose code may fit its history; `None` if the turn counts.
+fn hand_back_instead(node: &Node, instance: &str, turn: &Turn, attempts: u32) -> Option<Duration> {
+    let Outcome::Nondeterministic { diff } = &turn.outcome else { return None };
+    match node.options.on_nondeterminism {
+        OnNondeterminism::HandBack if attempts < node.options.max_attempts => {}
+        OnNondeterminism::HandBack | OnNondeterminism::Fail => return None,
+    }
+    let delay = node.options.unregistered_backoff.delay(attempts);
+    let remaining = node.options.max_attempts - attempts;
+    metrics::counter!("duroxide_nondeterminism_handed_back_total").increment(1);
+    tracing::warn!(
+        target: "duroxide::runtime",
+        %instance,
+        attempt_count = attempts,
+        remaining_attempts = remaining,
+        backoff_secs = delay.as_secs_f32(),
+        "the code here does not fit the history, handing the instance back (will fail in {remaining} more attempts): {diff}"
+    );
+    Some(delay)
 }
 
 #[cfg(not(feature = "test-hooks"))]
