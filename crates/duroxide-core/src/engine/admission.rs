@@ -52,6 +52,14 @@ impl Execution {
                 pass.actions.dropped.push(DropReason::AlreadyStarted);
                 Ok(())
             }
+            WorkItem::Redriven { from_execution_id, by, at_ms, .. } => {
+                if from_execution_id.saturating_add(1) != self.identity.execution_id {
+                    pass.actions.dropped.push(DropReason::StaleExecution);
+                    return Ok(());
+                }
+                let event = EventKind::OrchestrationRedriven { from_execution_id, by, at_ms };
+                self.admit_event(None, event, pass)
+            }
             WorkItem::ActivityBegun { execution_id, id, .. } => self.admit_begun(execution_id, id, pass),
             WorkItem::ActivityExecute { .. } | WorkItem::ActivityExecuteWithin { .. } => {
                 pass.actions.dropped.push(DropReason::WrongQueue);
@@ -68,7 +76,7 @@ impl Execution {
         event: EventKind,
         pass: &mut Pass<'_>,
     ) -> Result<(), Stop> {
-        if execution_id != self.identity.execution_id {
+        if !self.is_for(execution_id, id) {
             pass.actions.dropped.push(DropReason::StaleExecution);
             return Ok(());
         }
@@ -98,6 +106,10 @@ impl Execution {
     pub(super) fn apply(&mut self, source: Option<u64>, event: &EventKind) -> Result<(), Stop> {
         let id = source.unwrap_or_default();
         match event {
+            EventKind::OrchestrationRedriven { from_execution_id, .. } => {
+                self.desk.view(|view| view.execution_id = from_execution_id.saturating_add(1));
+                Ok(())
+            }
             EventKind::ActivityBegun => {
                 self.end_start_deadline(id);
                 Ok(())

@@ -192,7 +192,8 @@ impl Execution {
     ) -> Result<(), Stop> {
         let identity = self.identity.clone();
         let instance = instance.unwrap_or_else(|| {
-            auto_child_instance_id(&identity.instance, identity.execution_id, pass.tape.next_event_id())
+            let execution_id = self.desk.view(|view| view.execution_id);
+            auto_child_instance_id(&identity.instance, execution_id, pass.tape.next_event_id())
         });
         check_new(pass, || {
             check_name("orchestration name", &name)?;
@@ -320,7 +321,7 @@ impl Execution {
         if recorded.is_new {
             pass.actions.cancelled.push(ScheduledActivityIdentifier {
                 instance: self.identity.instance.clone(),
-                execution_id: self.identity.execution_id,
+                execution_id: self.scheduled_in(id),
                 activity_id: id,
             });
         }
@@ -363,6 +364,7 @@ impl Execution {
         subject: String,
         pass: &mut Pass<'_>,
     ) -> Result<(), Stop> {
+        self.note_execution(recorded);
         slot.record(recorded.event_id, subject);
         self.schedules.open(recorded.event_id, kind, slot);
         count_schedule(recorded, pass)

@@ -385,7 +385,7 @@ impl OrchestrationContext {
 
     /// The number of this execution, counted from 1.
     pub fn execution_id(&self) -> u64 {
-        self.identity.execution_id
+        self.desk.view(|view| view.execution_id)
     }
 
     /// The orchestration's name.

@@ -81,7 +81,7 @@ impl Execution {
         pass: &mut Pass<'_>,
     ) -> Result<(), Stop> {
         let is_open = matches!(self.schedules.find(id, ScheduleKind::Activity), Found::Open);
-        if execution_id != self.identity.execution_id {
+        if !self.is_for(execution_id, id) {
             pass.actions.dropped.push(DropReason::StaleExecution);
         } else if is_open && self.start_deadlines.by_activity.contains_key(&id) {
             return self.admit_event(Some(id), EventKind::ActivityBegun, pass);

@@ -8,6 +8,7 @@ use super::execution::{Actions, Stop};
 use super::tape::Tape;
 use super::turn::{DropReason, Outcome, Turn};
 use crate::model::limits::MAX_CARRY_FORWARD_EVENTS;
+use crate::model::redrive::{PARENT_CANCELED, PARENT_FAILED, TERMINAL_REASON};
 use crate::model::{
     AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, ItemKind, ParentLink,
     ScheduledActivityIdentifier, WorkItem, columns_of, reply_to_colliding_start, state_changes, status,
@@ -16,8 +17,8 @@ use crate::model::{
 /// What an execution has scheduled and not got back.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct OpenWork {
-    /// By the event that scheduled them.
-    pub(super) activities: BTreeSet<u64>,
+    /// The execution that scheduled each, by the event that did.
+    pub(super) activities: BTreeMap<u64, u64>,
     /// Their instances, by the event that scheduled them.
     pub(super) children: BTreeMap<u64, String>,
 }
@@ -38,7 +39,7 @@ impl OpenWork {
         for event in history {
             match &event.kind {
                 EventKind::ActivityScheduled { .. } => {
-                    open.activities.insert(event.event_id);
+                    open.activities.insert(event.event_id, event.execution_id);
                 }
                 EventKind::SubOrchestrationScheduled { instance, .. } => {
                     open.children.insert(event.event_id, instance.clone());
@@ -72,6 +73,7 @@ impl OpenWork {
                 | EventKind::RetryPolicyRecorded { .. }
                 | EventKind::ActivityDeadlinesRecorded { .. }
                 | EventKind::ActivityBegun
+                | EventKind::OrchestrationRedriven { .. }
                 | EventKind::KeyValuesCleared => {}
             }
         }
@@ -200,23 +202,22 @@ fn cancel_open_work(
     let (word, told) = match ending {
         Ending::Completed(_) => ("completed", "parent completed"),
         Ending::Failed(ErrorDetails::Application { kind: AppErrorKind::Cancelled { .. }, .. }) => {
-            ("failed", "parent canceled")
+            ("failed", PARENT_CANCELED)
         }
-        Ending::Failed(_) => ("failed", "parent failed"),
+        Ending::Failed(_) => ("failed", PARENT_FAILED),
         Ending::ContinuedAsNew { .. } => ("continued_as_new", "parent continued as new"),
     };
-    let reason = format!("orchestration_terminal_{word}");
-    for id in open.activities {
+    let reason = format!("{TERMINAL_REASON}_{word}");
+    for (id, execution_id) in open.activities {
         tape.append(Some(id), EventKind::ActivityCancelRequested { reason: reason.clone() });
         actions.cancelled.push(ScheduledActivityIdentifier {
             instance: identity.instance.clone(),
-            execution_id: identity.execution_id,
+            execution_id,
             activity_id: id,
         });
     }
     for (id, instance) in open.children {
-        let event =
-            EventKind::SubOrchestrationCancelRequested { reason: "orchestration_terminal".to_string() };
+        let event = EventKind::SubOrchestrationCancelRequested { reason: TERMINAL_REASON.to_string() };
         tape.append(Some(id), event);
         // An execution that gave a child its own id must not cancel itself.
         if instance != identity.instance {
@@ -285,7 +286,7 @@ pub(super) fn outlives_execution(message: &WorkItem) -> bool {
         | ItemKind::ContinueAsNew
         | ItemKind::Activity
         | ItemKind::Completion
-        | ItemKind::Begun
+        | ItemKind::Note
         | ItemKind::Timer => false,
     }
 }
@@ -298,7 +299,7 @@ pub(super) fn drop_after_end(messages: &[WorkItem], parent: Option<&ParentLink>,
             ItemKind::ContinueAsNew
             | ItemKind::Activity
             | ItemKind::Completion
-            | ItemKind::Begun
+            | ItemKind::Note
             | ItemKind::Timer
             | ItemKind::Event
             | ItemKind::Cancel => None,

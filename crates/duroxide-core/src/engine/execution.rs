@@ -15,7 +15,7 @@ use super::mismatch::unexpected_event;
 use super::schedules::Schedules;
 use super::slot::Desk;
 use super::subscriptions::Subscriptions;
-use super::tape::{Tape, stored_bytes};
+use super::tape::{Recorded, Tape, stored_bytes};
 use super::turn::DropReason;
 use super::{OrchestrationContext, OrchestrationHandler};
 use crate::model::limits::{MAX_HISTORY_EVENTS, MAX_IDLE_WAKES_PER_TURN};
@@ -45,6 +45,8 @@ pub struct Execution {
     pub(super) questions: BTreeMap<u64, KvQuestion>,
     /// Activities that must begin in time.
     pub(super) start_deadlines: StartDeadlines,
+    /// The executions of schedules that an earlier execution made, by event id: this one was redriven.
+    scheduled_earlier: BTreeMap<u64, u64>,
 }
 
 /// Why an execution goes no further.
@@ -97,7 +99,11 @@ impl Wake for RootWake {
 
 impl Execution {
     /// The execution that `started` begins. The program does not run before [`Self::settle`].
-    pub(super) fn new(handler: Arc<dyn OrchestrationHandler>, started: &Event) -> Result<Self, String> {
+    pub(super) fn new(
+        handler: Arc<dyn OrchestrationHandler>,
+        started: &Event,
+        execution_id: u64,
+    ) -> Result<Self, String> {
         let EventKind::OrchestrationStarted {
             name,
             version,
@@ -113,7 +119,7 @@ impl Execution {
         };
         let identity = Arc::new(Identity {
             instance: started.instance_id.clone(),
-            execution_id: started.execution_id,
+            execution_id,
             name: name.clone(),
             version: version.clone(),
         });
@@ -136,10 +142,12 @@ impl Execution {
             history_bytes: stored_bytes(started),
             questions: BTreeMap::new(),
             start_deadlines: StartDeadlines::default(),
+            scheduled_earlier: BTreeMap::new(),
         };
         execution.desk.view(|view| {
             view.custom_status.clone_from(initial_custom_status);
             view.now_ms = started.timestamp_ms;
+            view.execution_id = started.execution_id;
         });
         for (queue, data) in carry_forward_events.iter().flatten() {
             execution.arrivals += 1;
@@ -147,6 +155,22 @@ impl Execution {
             debug_assert!(delivery.is_none(), "nothing waits before the program runs");
         }
         Ok(execution)
+    }
+
+    /// The execution in which a schedule was made: this one, or one that failed and was redriven.
+    pub(super) fn scheduled_in(&self, event_id: u64) -> u64 {
+        self.scheduled_earlier.get(&event_id).copied().unwrap_or(self.identity.execution_id)
+    }
+
+    pub(super) fn note_execution(&mut self, recorded: Recorded) {
+        if recorded.execution_id != self.identity.execution_id {
+            self.scheduled_earlier.insert(recorded.event_id, recorded.execution_id);
+        }
+    }
+
+    /// Whether an answer that names an execution can be meant for this schedule.
+    pub(super) fn is_for(&self, execution_id: u64, event_id: u64) -> bool {
+        execution_id == self.identity.execution_id || execution_id == self.scheduled_in(event_id)
     }
 
     /// The last event that the execution knows.
@@ -309,6 +333,7 @@ fn is_admitted(kind: &EventKind) -> bool {
         EventKind::ActivityCompleted { .. }
         | EventKind::ActivityFailed { .. }
         | EventKind::ActivityBegun
+        | EventKind::OrchestrationRedriven { .. }
         | EventKind::TimerFired { .. }
         | EventKind::ExternalEvent { .. }
         | EventKind::QueueEventDelivered { .. }

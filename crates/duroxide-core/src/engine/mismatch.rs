@@ -102,6 +102,7 @@ pub(super) fn describe(kind: &EventKind) -> String {
         EventKind::RetryPolicyRecorded { .. } => "retry policy of an activity".to_string(),
         EventKind::ActivityDeadlinesRecorded { .. } => "deadlines of an activity".to_string(),
         EventKind::ActivityBegun => "beginning of an activity".to_string(),
+        EventKind::OrchestrationRedriven { .. } => "record of a redrive".to_string(),
     }
 }
 
@@ -178,6 +179,7 @@ fn fields_of(kind: &EventKind) -> Vec<Field<'_>> {
         | EventKind::RetryPolicyRecorded { .. }
         | EventKind::ActivityDeadlinesRecorded { .. }
         | EventKind::ActivityBegun
+        | EventKind::OrchestrationRedriven { .. }
         | EventKind::KeyValuesCleared
         | EventKind::OrchestrationStarted { .. }
         | EventKind::OrchestrationCompleted { .. }

@@ -11,6 +11,7 @@ use super::schedules::ScheduleKind;
 use super::tape::Tape;
 use super::turn::{Before, Outcome, Turn, TurnInput};
 use crate::model::limits::CARRIED_VALUES_PER_EVENT_BYTES;
+use crate::model::redrive::UNKNOWN_VERSION;
 use crate::model::{
     ErrorDetails, Event, EventKind, ExecutionMetadata, INITIAL_EVENT_ID, ItemKind, KvEntry, ParentLink,
     WorkItem, columns_of, pinned_version_of, status,
@@ -43,10 +44,12 @@ pub fn begin_turn(before: Before<'_>, input: TurnInput) -> Step<'_> {
                 let parent = parent_of(&started.kind);
                 Step::done(TurnResult::without_execution(already_ended(parent.as_ref(), &input.messages)))
             }
-            Some(started) => match check_ids(history).and_then(|()| Execution::new(handler, started)) {
-                Ok(execution) => run_replayed(execution, history, input),
-                Err(diff) => Step::done(end_history(Stop::Nondeterministic(diff), history, input)),
-            },
+            Some(started) => {
+                match check_ids(history).and_then(|()| Execution::new(handler, started, input.execution_id)) {
+                    Ok(execution) => run_replayed(execution, history, input),
+                    Err(diff) => Step::done(end_history(Stop::Nondeterministic(diff), history, input)),
+                }
+            }
             None => run_first(handler, version, input),
         },
     }
@@ -110,7 +113,7 @@ fn run_first<'a>(
     // The execution counts its start itself.
     tape.bytes = 0;
     let mut pass = Pass { tape, actions: Actions::default() };
-    let mut execution = match Execution::new(handler, &started) {
+    let mut execution = match Execution::new(handler, &started, input.execution_id) {
         Ok(execution) => execution,
         Err(diff) => unreachable!("the event was built as a start: {diff}"),
     };
@@ -190,7 +193,12 @@ pub(super) fn end_execution(
         .into_iter()
         .filter_map(|event_id| Some((event_id, execution.schedules.slot(event_id)?.subject())));
     let open = OpenWork {
-        activities: execution.schedules.open_ids(ScheduleKind::Activity).into_iter().collect(),
+        activities: execution
+            .schedules
+            .open_ids(ScheduleKind::Activity)
+            .into_iter()
+            .map(|event_id| (event_id, execution.scheduled_in(event_id)))
+            .collect(),
         children: children.collect(),
     };
     let continues = matches!(stop, Stop::ContinuedAsNew { .. });
@@ -299,7 +307,7 @@ fn end_stored(
     } else if last_event_id == 0 {
         let start = take_start(&mut messages, stored.execution_id).unwrap_or_else(|| unknown_start(stored));
         let columns = columns_of(&start);
-        let version = columns.version.unwrap_or("0.0.0").to_string();
+        let version = columns.version.unwrap_or(UNKNOWN_VERSION).to_string();
         parent = columns.parent.clone().or(parent);
         metadata = append_start(&mut tape, start, version);
     }
@@ -364,7 +372,7 @@ fn take_start(messages: &mut Vec<WorkItem>, execution_id: u64) -> Option<WorkIte
             | ItemKind::Timer
             | ItemKind::Event
             | ItemKind::Cancel
-            | ItemKind::Begun => false,
+            | ItemKind::Note => false,
         }
     };
     let index = messages.iter().position(is_start)?;
@@ -442,6 +450,7 @@ fn started_event(start: WorkItem, version: String) -> EventKind {
             WorkItem::ActivityExecute { .. }
             | WorkItem::ActivityExecuteWithin { .. }
             | WorkItem::ActivityBegun { .. }
+            | WorkItem::Redriven { .. }
             | WorkItem::ActivityCompleted { .. }
             | WorkItem::ActivityFailed { .. }
             | WorkItem::TimerFired { .. }

@@ -13,6 +13,8 @@ pub(super) struct State {
     pub(super) custom_status: Option<String>,
     pub(super) kv: BTreeMap<String, KvEntry>,
     kv_value_bytes: u64,
+    /// The execution as the program sees it: that of its start until it is redriven.
+    pub(super) execution_id: u64,
     /// The time of the turn, as it is or will be recorded.
     pub(super) now_ms: u64,
     /// As they stood when the program was last resumed.

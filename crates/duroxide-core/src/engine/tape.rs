@@ -112,11 +112,12 @@ impl<'a> Tape<'a> {
         kind: EventKind,
     ) -> Result<Recorded, String> {
         let Some(recorded) = self.take() else {
-            return Ok(Recorded { event_id: self.append(source_event_id, kind), is_new: true });
+            let event_id = self.append(source_event_id, kind);
+            return Ok(Recorded { event_id, execution_id: self.execution_id, is_new: true });
         };
         let agrees = recorded.source_event_id == source_event_id && is_same_schedule(&recorded.kind, &kind);
         if agrees {
-            Ok(Recorded { event_id: recorded.event_id, is_new: false })
+            Ok(Recorded { event_id: recorded.event_id, execution_id: recorded.execution_id, is_new: false })
         } else {
             Err(schedule_mismatch(recorded, source_event_id, &kind))
         }
@@ -127,6 +128,8 @@ impl<'a> Tape<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Recorded {
     pub(super) event_id: u64,
+    /// The execution that recorded it.
+    pub(super) execution_id: u64,
     /// Whether this turn recorded it, so that it has to be acted on.
     pub(super) is_new: bool,
 }

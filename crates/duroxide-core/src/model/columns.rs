@@ -19,8 +19,8 @@ pub enum ItemKind {
     Event,
     /// `CancelInstance`
     Cancel,
-    /// `ActivityBegun`
-    Begun,
+    /// `ActivityBegun` or `Redriven`: a fact for the history
+    Note,
 }
 
 impl ItemKind {
@@ -34,7 +34,7 @@ impl ItemKind {
             Self::Timer => 5,
             Self::Event => 6,
             Self::Cancel => 7,
-            Self::Begun => 8,
+            Self::Note => 8,
         }
     }
 
@@ -48,7 +48,7 @@ impl ItemKind {
             Self::Timer,
             Self::Event,
             Self::Cancel,
-            Self::Begun,
+            Self::Note,
         ]
         .into_iter()
         .find(|kind| kind.code() == code)
@@ -64,7 +64,7 @@ impl ItemKind {
             | Self::Completion
             | Self::Timer
             | Self::Cancel
-            | Self::Begun => WithoutInstance::Drop,
+            | Self::Note => WithoutInstance::Drop,
         }
     }
 
@@ -73,7 +73,7 @@ impl ItemKind {
     pub fn goes_before_inbox(self) -> bool {
         match self {
             Self::ContinueAsNew | Self::Event => true,
-            Self::Start | Self::Activity | Self::Completion | Self::Timer | Self::Cancel | Self::Begun => {
+            Self::Start | Self::Activity | Self::Completion | Self::Timer | Self::Cancel | Self::Note => {
                 false
             }
         }
@@ -82,7 +82,7 @@ impl ItemKind {
     /// What the runtime does with a row of this kind that cannot be decoded.
     pub fn when_undecodable(self) -> WhenUndecodable {
         match self {
-            Self::Event | Self::Cancel | Self::Begun => WhenUndecodable::SetAside,
+            Self::Event | Self::Cancel | Self::Note => WhenUndecodable::SetAside,
             Self::Start | Self::ContinueAsNew | Self::Activity | Self::Completion | Self::Timer => {
                 WhenUndecodable::Poison
             }
@@ -189,8 +189,9 @@ pub fn columns_of(item: &WorkItem) -> Columns<'_> {
             columns.tag = tag.as_deref();
             columns.session_id = session_id.as_deref();
         }
+        WorkItem::Redriven { .. } => columns.kind = ItemKind::Note,
         WorkItem::ActivityBegun { execution_id, id, .. } => {
-            columns.kind = ItemKind::Begun;
+            columns.kind = ItemKind::Note;
             columns.execution_id = Some(*execution_id);
             columns.event_id = Some(*id);
         }
@@ -332,6 +333,7 @@ pub fn state_changes(events: &[Event]) -> StateChanges<'_> {
             | EventKind::RetryPolicyRecorded { .. }
             | EventKind::ActivityDeadlinesRecorded { .. }
             | EventKind::ActivityBegun
+            | EventKind::OrchestrationRedriven { .. }
             | EventKind::SubOrchestrationCompleted { .. }
             | EventKind::SubOrchestrationFailed { .. }
             | EventKind::SubOrchestrationCancelRequested { .. } => {}

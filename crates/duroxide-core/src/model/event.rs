@@ -235,6 +235,16 @@ pub enum EventKind {
     },
     /// A worker began the activity that `source_event_id` names, in time for its schedule-to-start deadline.
     ActivityBegun,
+    /// The execution before this one failed, and somebody asked that the instance go on. The events of the
+    /// failed execution stand before this one, each with the execution in which it was recorded.
+    OrchestrationRedriven {
+        /// The execution that had failed.
+        from_execution_id: u64,
+        /// Who asked for it.
+        by: String,
+        /// When, in ms since the epoch.
+        at_ms: u64,
+    },
 }
 
 impl Event {

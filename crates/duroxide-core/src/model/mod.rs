@@ -10,6 +10,7 @@ mod ids;
 mod kv_entry;
 pub mod limits;
 mod orchestration_status;
+pub mod redrive;
 mod retry;
 mod stats;
 mod version;

@@ -76,6 +76,17 @@ pub enum WorkItem {
         /// The id of its `ActivityScheduled` event.
         id: u64,
     },
+    /// A failed instance goes on: the record of it.
+    Redriven {
+        /// Which instance.
+        instance: String,
+        /// The execution that had failed.
+        from_execution_id: u64,
+        /// Who asked for it.
+        by: String,
+        /// When, in ms since the epoch.
+        at_ms: u64,
+    },
     /// An activity returned `Ok`.
     ActivityCompleted {
         /// The instance that scheduled it.
@@ -192,6 +203,7 @@ impl WorkItem {
             | Self::ActivityExecute { instance, .. }
             | Self::ActivityExecuteWithin { instance, .. }
             | Self::ActivityBegun { instance, .. }
+            | Self::Redriven { instance, .. }
             | Self::ActivityCompleted { instance, .. }
             | Self::ActivityFailed { instance, .. }
             | Self::TimerFired { instance, .. }

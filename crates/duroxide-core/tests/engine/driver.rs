@@ -72,6 +72,17 @@ impl Driver {
         next
     }
 
+    /// The same under other code.
+    pub(crate) fn with_handler(mut self, handler: Arc<dyn OrchestrationHandler>) -> Self {
+        self.handler = handler;
+        self
+    }
+
+    /// The next turn has to replay.
+    pub(crate) fn forget(&mut self) {
+        self.held = None;
+    }
+
     /// Starts from a history written by hand.
     pub(crate) fn with_history(mut self, history: Vec<Event>) -> Self {
         self.history = history;

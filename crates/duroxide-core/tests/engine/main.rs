@@ -17,6 +17,7 @@ mod mismatches;
 mod next_execution;
 mod programs;
 mod queues;
+mod redrive;
 mod retries;
 mod scale;
 mod timers;

@@ -132,6 +132,9 @@ samples_of! {
     ActivityDeadlinesRecorded: EventKind::ActivityDeadlinesRecorded { deadlines: deadlines() },
         minimal: EventKind::ActivityDeadlinesRecorded { deadlines: ActivityDeadlines::default() };
     ActivityBegun: EventKind::ActivityBegun;
+    OrchestrationRedriven: EventKind::OrchestrationRedriven {
+        from_execution_id: 1, by: s("ops"), at_ms: 1_700_000_000_123,
+    };
 }}
 
 samples_of! {
@@ -159,6 +162,9 @@ samples_of! {
         tag: None, deadlines: ActivityDeadlines::default(),
     };
     ActivityBegun: WorkItem::ActivityBegun { instance: s("order-42"), execution_id: 2, id: 7 };
+    Redriven: WorkItem::Redriven {
+        instance: s("order-42"), from_execution_id: 1, by: s("ops"), at_ms: 1_700_000_000_123,
+    };
     ActivityCompleted: WorkItem::ActivityCompleted {
         instance: s("order-42"), execution_id: 2, id: 7, result: s("tab\t, \"quotes\", \u{1f980} and\nlines"),
     };

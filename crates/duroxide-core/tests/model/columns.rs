@@ -138,6 +138,16 @@ fn events_messages_and_cancels_are_indexed_by_their_instance_alone() {
 }
 
 #[test]
+fn notes_are_facts_for_the_history() {
+    let instance = "order-42".to_string();
+    let begun = WorkItem::ActivityBegun { instance: instance.clone(), execution_id: 2, id: 7 };
+    let columns = Columns { kind: ItemKind::Note, execution_id: Some(2), event_id: Some(7), ..NONE };
+    check(&begun, &columns);
+    let redriven = WorkItem::Redriven { instance, from_execution_id: 1, by: "ops".into(), at_ms: 5 };
+    check(&redriven, &Columns { kind: ItemKind::Note, ..NONE });
+}
+
+#[test]
 fn the_number_of_a_kind_is_forever() {
     let expected = [
         (ItemKind::Start, 1),
@@ -147,12 +157,13 @@ fn the_number_of_a_kind_is_forever() {
         (ItemKind::Timer, 5),
         (ItemKind::Event, 6),
         (ItemKind::Cancel, 7),
+        (ItemKind::Note, 8),
     ];
     for (kind, code) in expected {
         assert_eq!(kind.code(), code);
         assert_eq!(ItemKind::from_code(code), Some(kind));
     }
-    for unknown in [i64::MIN, -1, 0, 8, i64::MAX] {
+    for unknown in [i64::MIN, -1, 0, 9, i64::MAX] {
         assert_eq!(ItemKind::from_code(unknown), None);
     }
 }
@@ -161,16 +172,21 @@ fn the_number_of_a_kind_is_forever() {
 fn without_an_instance_a_start_creates_it_events_wait_and_the_rest_is_dropped() {
     assert_eq!(ItemKind::Start.without_instance(), WithoutInstance::Create);
     assert_eq!(ItemKind::Event.without_instance(), WithoutInstance::Keep);
-    for kind in
-        [ItemKind::ContinueAsNew, ItemKind::Activity, ItemKind::Completion, ItemKind::Timer, ItemKind::Cancel]
-    {
+    for kind in [
+        ItemKind::ContinueAsNew,
+        ItemKind::Activity,
+        ItemKind::Completion,
+        ItemKind::Timer,
+        ItemKind::Cancel,
+        ItemKind::Note,
+    ] {
         assert_eq!(kind.without_instance(), WithoutInstance::Drop, "{kind:?}");
     }
 }
 
 #[test]
-fn an_instance_goes_on_without_an_undecodable_event_or_cancel_and_without_nothing_else() {
-    for kind in [ItemKind::Event, ItemKind::Cancel] {
+fn an_instance_goes_on_without_an_undecodable_event_cancel_or_note_and_without_nothing_else() {
+    for kind in [ItemKind::Event, ItemKind::Cancel, ItemKind::Note] {
         assert_eq!(kind.when_undecodable(), WhenUndecodable::SetAside, "{kind:?}");
     }
     for kind in

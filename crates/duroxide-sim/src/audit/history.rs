@@ -137,6 +137,7 @@ fn check_completions(name: &str, events: &[&Event], findings: &mut Findings) {
             | EventKind::RetryPolicyRecorded { .. }
             | EventKind::ActivityDeadlinesRecorded { .. }
             | EventKind::ActivityBegun
+            | EventKind::OrchestrationRedriven { .. }
             | EventKind::KeyValuesCleared => continue,
         };
         let source = event.source_event_id.unwrap_or_default();

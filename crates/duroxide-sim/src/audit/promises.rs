@@ -56,6 +56,7 @@ fn sent(item: &WorkItem) -> Option<Send> {
         | WorkItem::ActivityExecute { .. }
         | WorkItem::ActivityExecuteWithin { .. }
         | WorkItem::ActivityBegun { .. }
+        | WorkItem::Redriven { .. }
         | WorkItem::ActivityCompleted { .. }
         | WorkItem::ActivityFailed { .. }
         | WorkItem::TimerFired { .. }

@@ -67,7 +67,7 @@ impl Inbox {
                 ItemKind::Completion | ItemKind::Timer => {
                     inbox.answers.extend(columns.execution_id.zip(columns.event_id));
                 }
-                ItemKind::Activity | ItemKind::Begun | ItemKind::Event | ItemKind::Cancel => {}
+                ItemKind::Activity | ItemKind::Note | ItemKind::Event | ItemKind::Cancel => {}
             }
         }
         inbox

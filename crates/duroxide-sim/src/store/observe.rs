@@ -185,5 +185,6 @@ pub(crate) fn event_name(event: &Event) -> &'static str {
         K::RetryPolicyRecorded { .. } => "RetryPolicy",
         K::ActivityDeadlinesRecorded { .. } => "Deadlines",
         K::ActivityBegun => "ActivityBegun",
+        K::OrchestrationRedriven { .. } => "Redriven",
     }
 }

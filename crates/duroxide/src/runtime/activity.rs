@@ -57,6 +57,7 @@ impl Work {
             WorkItem::StartOrchestration { .. }
             | WorkItem::ContinueAsNew { .. }
             | WorkItem::ActivityBegun { .. }
+            | WorkItem::Redriven { .. }
             | WorkItem::ActivityCompleted { .. }
             | WorkItem::ActivityFailed { .. }
             | WorkItem::TimerFired { .. }

@@ -37,7 +37,7 @@ pub(super) fn check_message(operation: &str, item: &WorkItem) -> Result<(), Prov
         | ItemKind::Completion
         | ItemKind::Timer
         | ItemKind::Event
-        | ItemKind::Begun
+        | ItemKind::Note
         | ItemKind::Cancel => Ok(()),
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn check_work(operation: &str, item: &WorkItem) -> Result<(), Provide
         | ItemKind::Completion
         | ItemKind::Timer
         | ItemKind::Event
-        | ItemKind::Begun
+        | ItemKind::Note
         | ItemKind::Cancel => Err(invalid(operation, "only an activity belongs into the worker queue")),
     }
 }
@@ -40,7 +40,7 @@ fn check_completion(operation: &str, item: &WorkItem) -> Result<(), ProviderErro
         | ItemKind::Activity
         | ItemKind::Timer
         | ItemKind::Event
-        | ItemKind::Begun
+        | ItemKind::Note
         | ItemKind::Cancel => Err(invalid(operation, "the item is not a completion")),
     }
 }

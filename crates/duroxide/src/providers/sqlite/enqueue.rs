@@ -41,7 +41,7 @@ pub(super) fn check_message(item: &WorkItem) -> Result<(), Fault> {
         | ItemKind::Completion
         | ItemKind::Timer
         | ItemKind::Event
-        | ItemKind::Begun
+        | ItemKind::Note
         | ItemKind::Cancel => Ok(()),
     }
 }

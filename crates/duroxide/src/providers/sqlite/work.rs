@@ -51,7 +51,7 @@ pub(super) fn check_work(item: &WorkItem) -> Result<(), Fault> {
         | ItemKind::Completion
         | ItemKind::Timer
         | ItemKind::Event
-        | ItemKind::Begun
+        | ItemKind::Note
         | ItemKind::Cancel => {
             Err(Fault::Invalid("only an activity belongs into the worker queue".to_string()))
         }
@@ -68,7 +68,7 @@ pub(super) fn check_completion(item: &WorkItem) -> Result<(), Fault> {
         | ItemKind::Activity
         | ItemKind::Timer
         | ItemKind::Event
-        | ItemKind::Begun
+        | ItemKind::Note
         | ItemKind::Cancel => Err(Fault::Invalid("the item is not a completion".to_string())),
     }
 }

@@ -1,0 +1,358 @@
+//! Letting a failed instance go on: what the next execution begins with.
+//!
+//! The failed execution stays as it is. The next one has its events up to the failure, and what those events wait for
+//! is put back into the queues. All of it is computed from the history, so that a store has to interpret nothing.
+
+use std::collections::BTreeMap;
+
+use super::{
+    ActivityDeadlines, AppErrorKind, ErrorDetails, Event, EventKind, INITIAL_EXECUTION_ID, ItemKind,
+    WorkItem, columns_of,
+};
+
+/// What the reasons of cancellations begin with that an ending execution records.
+pub const TERMINAL_REASON: &str = "orchestration_terminal";
+/// What a child is told whose parent was cancelled.
+pub const PARENT_CANCELED: &str = "parent canceled";
+/// What a child is told whose parent failed.
+pub const PARENT_FAILED: &str = "parent failed";
+
+/// Whether a fix of code or configuration can mend what an execution failed of: it was poisoned, its code did not
+/// fit its history, or no node could replay it.
+pub fn is_redrivable(details: &ErrorDetails) -> bool {
+    match details {
+        ErrorDetails::Poison { .. } | ErrorDetails::Configuration { .. } => true,
+        ErrorDetails::Infrastructure { .. } | ErrorDetails::Application { .. } => false,
+    }
+}
+
+/// The messages that a store keeps when a turn ends in such a failure, out of those that the turn had taken, in the
+/// order of the inbox. `None`: it ends in no such failure, so nothing is kept.
+///
+/// What the turn admitted before it failed is in the history and must not come twice.
+pub fn kept_after_failure(history_delta: &[Event]) -> Option<KeptMessages> {
+    let EventKind::OrchestrationFailed { details } = &history_delta.last()?.kind else { return None };
+    let is_arrival = |event: &&Event| {
+        matches!(event.kind, EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. })
+    };
+    let admitted = history_delta.iter().filter(is_arrival).count();
+    is_redrivable(details).then_some(KeptMessages { admitted })
+}
+
+/// Decides about the messages of an inbox, one after the other in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptMessages {
+    admitted: usize,
+}
+
+impl KeptMessages {
+    /// Whether the store keeps the next message. `taken` tells whether the turn had taken it.
+    pub fn keeps(&mut self, kind: ItemKind, taken: bool) -> bool {
+        match kind {
+            ItemKind::Event if taken && self.admitted > 0 => {
+                self.admitted -= 1;
+                false
+            }
+            // The history knows the timers.
+            ItemKind::Timer | ItemKind::Activity => false,
+            ItemKind::Event
+            | ItemKind::Start
+            | ItemKind::ContinueAsNew
+            | ItemKind::Completion
+            | ItemKind::Cancel
+            | ItemKind::Note => true,
+        }
+    }
+}
+
+/// Why an instance is redriven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RedriveOf {
+    /// Somebody asked for it.
+    Asked,
+    /// Its parent is redriven, whose failure had cancelled it.
+    CancelledChild,
+}
+
+/// What the next execution begins with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RedrivePlan {
+    /// The history up to the failure. Empty if the program had done nothing: then it begins anew.
+    pub events: Vec<Event>,
+    /// Activities that have no result.
+    pub activities: Vec<WorkItem>,
+    /// Timers that are not over.
+    pub timers: Vec<WorkItem>,
+    /// The starts of children that have given no result.
+    pub children: Vec<WorkItem>,
+}
+
+/// What the next execution of a failed one begins with, or why it cannot go on.
+pub fn plan_redrive(history: &[Event], why: RedriveOf) -> Result<RedrivePlan, String> {
+    let events = before_failure(history, why)?;
+    if events.len() <= 1 {
+        return Ok(RedrivePlan::default());
+    }
+    let mut plan = RedrivePlan { events: events.to_vec(), ..RedrivePlan::default() };
+    for (id, open) in open_schedules(events) {
+        match open {
+            Open::Activity(item) => plan.activities.push(item),
+            Open::Timer { execution_id, fire_at_ms } => {
+                let instance = events[0].instance_id.clone();
+                plan.timers.push(WorkItem::TimerFired { instance, execution_id, id, fire_at_ms });
+            }
+            Open::Child(start) => plan.children.push(start),
+        }
+    }
+    Ok(plan)
+}
+
+/// The events before those that the failure itself recorded.
+fn before_failure(history: &[Event], why: RedriveOf) -> Result<&[Event], String> {
+    let Some((Event { kind: EventKind::OrchestrationFailed { details }, .. }, rest)) = history.split_last()
+    else {
+        return Err("it has not failed".to_string());
+    };
+    let cancelled_by_parent = |reason: &str| reason == PARENT_CANCELED || reason == PARENT_FAILED;
+    let was_cancelled = match details {
+        ErrorDetails::Application { kind: AppErrorKind::Cancelled { reason }, .. } => {
+            why == RedriveOf::CancelledChild && cancelled_by_parent(reason)
+        }
+        ErrorDetails::Application { .. }
+        | ErrorDetails::Infrastructure { .. }
+        | ErrorDetails::Configuration { .. }
+        | ErrorDetails::Poison { .. } => false,
+    };
+    if !was_cancelled && !is_redrivable(details) {
+        return Err(format!(
+            "it failed of itself ({}); only what was poisoned or could not be replayed goes on after a fix",
+            details.category()
+        ));
+    }
+    let mut events = rest;
+    while let Some((last, before)) = events.split_last()
+        && is_of_ending(&last.kind)
+    {
+        events = before;
+    }
+    if let Some((last, before)) = events.split_last()
+        && is_cause(&last.kind, was_cancelled)
+    {
+        events = before;
+    }
+    Ok(events)
+}
+
+/// Whether an ending execution records this about what it leaves open.
+fn is_of_ending(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::ActivityCancelRequested { reason } | EventKind::SubOrchestrationCancelRequested { reason }
+            if reason.starts_with(TERMINAL_REASON)
+    )
+}
+
+/// Whether this is the message that ended the execution: a poisoned activity, or the cancel of a parent.
+fn is_cause(kind: &EventKind, was_cancelled: bool) -> bool {
+    let is_cancel = matches!(kind, EventKind::OrchestrationCancelRequested { .. });
+    let is_poison = matches!(kind, EventKind::ActivityFailed { details: ErrorDetails::Poison { .. } });
+    is_poison || (was_cancelled && is_cancel)
+}
+
+enum Open {
+    Activity(WorkItem),
+    Timer { execution_id: u64, fire_at_ms: u64 },
+    Child(WorkItem),
+}
+
+/// What has been scheduled and neither answered nor given up, by event id.
+fn open_schedules(events: &[Event]) -> BTreeMap<u64, Open> {
+    let mut open = BTreeMap::new();
+    for event in events {
+        let (id, source) = (event.event_id, event.source_event_id.unwrap_or_default());
+        match &event.kind {
+            EventKind::ActivityScheduled { name, input, session_id, tag } => {
+                open.insert(id, Open::Activity(activity(event, name, input, session_id, tag)));
+            }
+            EventKind::ActivityDeadlinesRecorded { deadlines } => {
+                if let Some(Open::Activity(item)) = open.get_mut(&source) {
+                    bound(item, *deadlines);
+                }
+            }
+            EventKind::TimerCreated { fire_at_ms } => {
+                let timer = Open::Timer { execution_id: event.execution_id, fire_at_ms: *fire_at_ms };
+                open.insert(id, timer);
+            }
+            EventKind::SubOrchestrationScheduled { name, instance, input } => {
+                open.insert(id, Open::Child(child(event, name, instance, input)));
+            }
+            EventKind::VersionRequested { version: asked } => {
+                if let Some(Open::Child(WorkItem::StartOrchestration { version, .. })) = open.get_mut(&source)
+                {
+                    *version = Some(asked.clone());
+                }
+            }
+            EventKind::ActivityCompleted { .. }
+            | EventKind::ActivityFailed { .. }
+            | EventKind::ActivityCancelRequested { .. }
+            | EventKind::TimerFired { .. }
+            | EventKind::TimerCancelled { .. }
+            | EventKind::SubOrchestrationCompleted { .. }
+            | EventKind::SubOrchestrationFailed { .. }
+            | EventKind::SubOrchestrationCancelRequested { .. } => {
+                open.remove(&source);
+            }
+            EventKind::OrchestrationStarted { .. }
+            | EventKind::OrchestrationCompleted { .. }
+            | EventKind::OrchestrationFailed { .. }
+            | EventKind::OrchestrationContinuedAsNew { .. }
+            | EventKind::OrchestrationCancelRequested { .. }
+            | EventKind::OrchestrationRedriven { .. }
+            | EventKind::ActivityBegun
+            | EventKind::ExternalSubscribed { .. }
+            | EventKind::ExternalEvent { .. }
+            | EventKind::ExternalSubscribedCancelled { .. }
+            | EventKind::QueueSubscribed { .. }
+            | EventKind::QueueEventDelivered { .. }
+            | EventKind::QueueSubscriptionCancelled { .. }
+            | EventKind::OrchestrationChained { .. }
+            | EventKind::CustomStatusUpdated { .. }
+            | EventKind::KeyValueSet { .. }
+            | EventKind::KeyValueCleared { .. }
+            | EventKind::KeyValuesCleared
+            | EventKind::KeyValuesCarried { .. }
+            | EventKind::RetryPolicyRecorded { .. } => {}
+        }
+    }
+    open
+}
+
+fn activity(
+    event: &Event,
+    name: &str,
+    input: &str,
+    session_id: &Option<String>,
+    tag: &Option<String>,
+) -> WorkItem {
+    WorkItem::ActivityExecute {
+        instance: event.instance_id.clone(),
+        execution_id: event.execution_id,
+        id: event.event_id,
+        name: name.to_string(),
+        input: input.to_string(),
+        session_id: session_id.clone(),
+        tag: tag.clone(),
+    }
+}
+
+fn bound(item: &mut WorkItem, deadlines: ActivityDeadlines) {
+    if let WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } = item {
+        *item = WorkItem::ActivityExecuteWithin {
+            instance: std::mem::take(instance),
+            execution_id: *execution_id,
+            id: *id,
+            name: std::mem::take(name),
+            input: std::mem::take(input),
+            session_id: session_id.take(),
+            tag: tag.take(),
+            deadlines,
+        };
+    }
+}
+
+fn child(event: &Event, name: &str, instance: &str, input: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_string(),
+        orchestration: name.to_string(),
+        input: input.to_string(),
+        version: None,
+        parent_instance: Some(event.instance_id.clone()),
+        parent_id: Some(event.event_id),
+        parent_execution_id: Some(event.execution_id),
+        execution_id: INITIAL_EXECUTION_ID,
+    }
+}
+
+/// The message that begins anew an execution whose program had done nothing. `kept` are the messages that the store
+/// has kept: the start among them says which version was asked for, if any. Without it the recorded start does.
+pub fn start_anew(history: &[Event], kept: &[WorkItem]) -> Option<WorkItem> {
+    let kept_start = kept.iter().find_map(|item| match columns_of(item).kind {
+        ItemKind::Start | ItemKind::ContinueAsNew => Some(next_start(item)),
+        ItemKind::Activity
+        | ItemKind::Completion
+        | ItemKind::Timer
+        | ItemKind::Event
+        | ItemKind::Cancel
+        | ItemKind::Note => None,
+    });
+    if let Some(start) = kept_start {
+        return start;
+    }
+    let first = history.first()?;
+    let EventKind::OrchestrationStarted {
+        name,
+        version,
+        input,
+        parent_instance,
+        parent_id,
+        parent_execution_id,
+        carry_forward_events,
+        initial_custom_status,
+    } = &first.kind
+    else {
+        return None;
+    };
+    Some(WorkItem::ContinueAsNew {
+        instance: first.instance_id.clone(),
+        orchestration: name.clone(),
+        input: input.clone(),
+        version: Some(version.clone()).filter(|version| version != UNKNOWN_VERSION),
+        parent_instance: parent_instance.clone(),
+        parent_id: *parent_id,
+        parent_execution_id: *parent_execution_id,
+        carry_forward_events: carry_forward_events.clone().unwrap_or_default(),
+        initial_custom_status: initial_custom_status.clone(),
+    })
+}
+
+/// What stands for the version in a start that no handler has seen and that asked for none.
+pub const UNKNOWN_VERSION: &str = "0.0.0";
+
+/// A start or continue-as-new as the start of another execution.
+fn next_start(item: &WorkItem) -> Option<WorkItem> {
+    match item {
+        WorkItem::StartOrchestration {
+            instance,
+            orchestration,
+            input,
+            version,
+            parent_instance,
+            parent_id,
+            parent_execution_id,
+            execution_id: _,
+        } => Some(WorkItem::ContinueAsNew {
+            instance: instance.clone(),
+            orchestration: orchestration.clone(),
+            input: input.clone(),
+            version: version.clone(),
+            parent_instance: parent_instance.clone(),
+            parent_id: *parent_id,
+            parent_execution_id: *parent_execution_id,
+            carry_forward_events: Vec::new(),
+            initial_custom_status: None,
+        }),
+        WorkItem::ContinueAsNew { .. } => Some(item.clone()),
+        WorkItem::ActivityExecute { .. }
+        | WorkItem::ActivityExecuteWithin { .. }
+        | WorkItem::ActivityBegun { .. }
+        | WorkItem::Redriven { .. }
+        | WorkItem::ActivityCompleted { .. }
+        | WorkItem::ActivityFailed { .. }
+        | WorkItem::TimerFired { .. }
+        | WorkItem::ExternalRaised { .. }
+        | WorkItem::QueueMessage { .. }
+        | WorkItem::CancelInstance { .. }
+        | WorkItem::SubOrchCompleted { .. }
+        | WorkItem::SubOrchFailed { .. } => None,
+    }
+}
