@@ -1,11 +1,12 @@
 //! Bad input gets a clear error that says what was wrong and what would be right, and changes nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use duroxide::providers::memory::MemoryProvider;
 use duroxide::providers::sqlite::SqliteProvider;
 use duroxide::providers::{Provider, ProviderAdmin, ProviderErrorKind};
-use duroxide::runtime::limits::{MAX_INSTANCE_ID_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES};
+use duroxide::runtime::limits::{MAX_INSTANCE_ID_BYTES, MAX_KV_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, ClientError, OrchestrationContext, OrchestrationRegistry};
 
@@ -87,6 +88,22 @@ async fn a_wrong_event_or_cancel_says_why_and_sends_nothing() {
         assert!(matches!(unknown, Err(ClientError::InvalidInput { .. })), "{unknown:?}");
         let missing = client.delete_instance("nobody", true).await;
         assert!(matches!(missing, Err(ClientError::InstanceNotFound { .. })), "{missing:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_no_value_can_have_is_refused_at_once() {
+    for store in stores().await {
+        let client = Client::new(store.clone());
+        let (long, forever) = ("k".repeat(MAX_KV_KEY_BYTES + 1), Duration::MAX);
+        let says = "KV key size (1025 bytes) exceeds limit (1024 bytes)";
+        assert_says(client.get_kv_value("i", &long).await.map(drop), says);
+        assert_says(client.get_kv_value_typed::<u64>("i", &long).await.map(drop), says);
+        assert_says(client.wait_for_kv_value("i", &long, forever).await.map(drop), says);
+        assert_says(client.wait_for_kv_value_typed::<u64>("i", &long, forever).await.map(drop), says);
+        assert_says(client.get_kv_value("i", "a\0b").await.map(drop), "NUL");
+        let at_the_limit = client.get_kv_value("i", long.split_at(MAX_KV_KEY_BYTES).0).await;
+        assert_eq!(at_the_limit.expect("at the limit is fine"), None);
     }
 }
 

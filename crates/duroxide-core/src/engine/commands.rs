@@ -3,7 +3,7 @@
 use super::execution::{Execution, Pass, Stop};
 use super::guid::guid;
 use super::mismatch::{unexpected_event, version_mismatch};
-use super::record_state::set_custom_status;
+use super::record_state::{clear_kv, set_custom_status};
 use super::schedules::ScheduleKind;
 use super::slot::{Command, Resolution, Schedule, Slot, Syscall};
 use super::subscriptions::Delivery;
@@ -11,7 +11,7 @@ use super::tape::Recorded;
 use crate::model::limits::{MAX_INSTANCE_ID_BYTES, MAX_SCHEDULES_PER_TURN, MAX_TAG_NAME_BYTES};
 use crate::model::{
     EventKind, INITIAL_EXECUTION_ID, ScheduledActivityIdentifier, WorkItem, auto_child_instance_id,
-    check_name, check_payload, check_root_instance_id, check_version,
+    check_name, check_payload, check_root_instance_id, check_session_id, check_version,
 };
 use std::sync::Arc;
 
@@ -38,9 +38,7 @@ impl Execution {
                 }
                 Command::SetCustomStatus { status } => set_custom_status(status, pass)?,
                 Command::SetKv { key, entry, key_count } => self.set_kv(key, entry, key_count, pass)?,
-                Command::ClearKv { key } => {
-                    record(pass, None, EventKind::KeyValueCleared { key })?;
-                }
+                Command::ClearKv { key, was_set } => clear_kv(key, was_set, pass)?,
                 Command::ClearAllKv => {
                     record(pass, None, EventKind::KeyValuesCleared)?;
                 }
@@ -94,6 +92,7 @@ impl Execution {
         check_new(pass, || {
             check_name("activity name", &name)?;
             check_payload(&format!("input of activity '{name}'"), &input)?;
+            check_session_id(&name, session_id.as_deref().unwrap_or_default())?;
             check_tag(&name, tag.as_deref())
         })?;
         let kind = EventKind::ActivityScheduled {

@@ -7,8 +7,8 @@ use super::commands::{check_new, record};
 use super::execution::{Execution, Pass, Stop};
 use super::schedules::ScheduleKind;
 use super::slot::{KV_OF_INSTANCE, Slot};
-use crate::model::limits::{MAX_CUSTOM_STATUS_BYTES, MAX_KV_KEYS, MAX_KV_VALUE_BYTES};
-use crate::model::{EventKind, KvEntry};
+use crate::model::limits::{MAX_CUSTOM_STATUS_BYTES, MAX_INSTANCE_ID_BYTES, MAX_KV_KEYS, MAX_KV_VALUE_BYTES};
+use crate::model::{EventKind, KvEntry, check_kv_key};
 
 pub(super) fn set_custom_status(status: Option<String>, pass: &mut Pass<'_>) -> Result<(), Stop> {
     let bytes = status.as_ref().map_or(0, String::len);
@@ -21,6 +21,13 @@ pub(super) fn set_custom_status(status: Option<String>, pass: &mut Pass<'_>) -> 
         Ok(())
     })?;
     record(pass, None, EventKind::CustomStatusUpdated { status })?;
+    Ok(())
+}
+
+/// A key that was set can be removed, whatever the limits are today.
+pub(super) fn clear_kv(key: String, was_set: bool, pass: &mut Pass<'_>) -> Result<(), Stop> {
+    check_new(pass, || if was_set { Ok(()) } else { check_kv_key(&key) })?;
+    record(pass, None, EventKind::KeyValueCleared { key })?;
     Ok(())
 }
 
@@ -61,6 +68,15 @@ impl Execution {
         key: String,
         pass: &mut Pass<'_>,
     ) -> Result<(), Stop> {
+        check_new(pass, || {
+            if instance.len() > MAX_INSTANCE_ID_BYTES {
+                return Err(format!(
+                    "instance id ({} bytes) exceeds limit ({MAX_INSTANCE_ID_BYTES} bytes)",
+                    instance.len()
+                ));
+            }
+            check_kv_key(&key)
+        })?;
         let kind = EventKind::ActivityScheduled {
             name: KV_OF_INSTANCE.to_string(),
             input: serde_json::json!({ "instance": instance, "key": key }).to_string(),
@@ -74,6 +90,7 @@ impl Execution {
 }
 
 fn check_kv(key: &str, entry: &KvEntry, key_count: usize) -> Result<(), String> {
+    check_kv_key(key)?;
     let bytes = entry.value.len();
     if bytes > MAX_KV_VALUE_BYTES {
         return Err(format!(

@@ -22,8 +22,8 @@ pub(super) enum Command {
     SetCustomStatus { status: Option<String> },
     /// Set a value of its KV store, which then had so many keys.
     SetKv { key: String, entry: KvEntry, key_count: usize },
-    /// Removed a value of its KV store.
-    ClearKv { key: String },
+    /// Removed a value of its KV store, or what was none.
+    ClearKv { key: String, was_set: bool },
     /// Emptied its KV store.
     ClearAllKv,
     /// Broke a rule that only the engine can report.

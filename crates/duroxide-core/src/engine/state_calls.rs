@@ -82,8 +82,9 @@ impl OrchestrationContext {
     pub fn clear_kv_value(&self, key: impl Into<String>) {
         let key = key.into();
         self.desk.change(|view, commands| {
+            let was_set = view.kv.contains_key(&key);
             view.clear(&key);
-            commands.push(Command::ClearKv { key });
+            commands.push(Command::ClearKv { key, was_set });
         });
     }
 
@@ -104,7 +105,7 @@ impl OrchestrationContext {
                 view.kv.iter().filter(|(_, entry)| is_old(entry)).map(|(key, _)| key.clone()).collect();
             for key in &old {
                 view.clear(key);
-                commands.push(Command::ClearKv { key: key.clone() });
+                commands.push(Command::ClearKv { key: key.clone(), was_set: true });
             }
             old.len()
         })

@@ -72,6 +72,36 @@ pub fn check_payload(what: &str, payload: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks a key of the KV store. It may be empty: it is the program's own.
+pub fn check_kv_key(key: &str) -> Result<(), String> {
+    if key.len() > limits::MAX_KV_KEY_BYTES {
+        return Err(format!(
+            "KV key size ({} bytes) exceeds limit ({} bytes)",
+            key.len(),
+            limits::MAX_KV_KEY_BYTES
+        ));
+    }
+    if key.contains('\0') {
+        return Err("KV key contains a NUL character: remove it".to_string());
+    }
+    Ok(())
+}
+
+/// Checks the session that an activity is to belong to.
+pub(crate) fn check_session_id(activity: &str, session_id: &str) -> Result<(), String> {
+    if session_id.len() > limits::MAX_SESSION_ID_BYTES {
+        return Err(format!(
+            "Activity '{activity}' session id size ({} bytes) exceeds limit ({} bytes)",
+            session_id.len(),
+            limits::MAX_SESSION_ID_BYTES
+        ));
+    }
+    if session_id.contains('\0') {
+        return Err(format!("the session id of activity '{activity}' contains a NUL character: remove it"));
+    }
+    Ok(())
+}
+
 /// Checks a version that a caller asks for.
 pub fn check_version(version: &str) -> Result<semver::Version, String> {
     semver::Version::parse(version)

@@ -22,6 +22,8 @@ pub const MAX_POISON_MESSAGE_BYTES: usize = 1024 * 1024;
 pub const MAX_IDLE_WAKES_PER_TURN: usize = 1_000_000;
 /// Keys in one instance's KV store.
 pub const MAX_KV_KEYS: usize = 10_000;
+/// One key in the KV store. All keys of a full store together stay in the order of 10 MB.
+pub const MAX_KV_KEY_BYTES: usize = 1024;
 /// One value in the KV store.
 pub const MAX_KV_VALUE_BYTES: usize = 1024 * 1024;
 /// Values that one event carries into the next execution; what is more goes into further events.
@@ -30,6 +32,8 @@ pub const CARRIED_VALUES_PER_EVENT_BYTES: usize = 4 * 1024 * 1024;
 pub const MAX_CUSTOM_STATUS_BYTES: usize = 256 * 1024;
 /// The name of an activity's tag.
 pub const MAX_TAG_NAME_BYTES: usize = 256;
+/// The id of an activity's session; as long as the id of an instance, which makes a good one.
+pub const MAX_SESSION_ID_BYTES: usize = MAX_INSTANCE_ID_BYTES;
 /// What an activity may report about its progress at a time.
 pub const MAX_PROGRESS_BYTES: usize = 64 * 1024;
 /// Tags that one worker accepts.

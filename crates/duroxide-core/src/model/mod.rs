@@ -26,10 +26,11 @@ pub use deadlines::{ActivityDeadlines, not_closed_in_time, not_started_in_time};
 pub use error::{AppErrorKind, ConfigErrorKind, ErrorDetails, PoisonMessageType};
 pub use event::{Event, EventKind};
 pub use execution::{ExecutionMetadata, ParentLink, ScheduledActivityIdentifier, status};
+pub(crate) use ids::check_session_id;
 pub use ids::{
     INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, auto_child_instance_id,
-    build_child_instance_id, check_child_instance_id, check_name, check_payload, check_root_instance_id,
-    check_version, is_auto_generated_sub_orch_id,
+    build_child_instance_id, check_child_instance_id, check_kv_key, check_name, check_payload,
+    check_root_instance_id, check_version, is_auto_generated_sub_orch_id,
 };
 pub use kv_entry::KvEntry;
 pub use orchestration_status::OrchestrationStatus;

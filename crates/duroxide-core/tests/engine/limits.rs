@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use duroxide_core::limits::{
-    MAX_INSTANCE_ID_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, MAX_SCHEDULES_PER_TURN, MAX_TAG_NAME_BYTES,
+    MAX_INSTANCE_ID_BYTES, MAX_KV_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, MAX_SCHEDULES_PER_TURN,
+    MAX_SESSION_ID_BYTES, MAX_TAG_NAME_BYTES,
 };
 use duroxide_core::{AppErrorKind, ErrorDetails, EventKind, OrchestrationHandler, Outcome, WorkItem};
 
-use crate::build::{handler, history, start, start_by_parent};
-use crate::driver::{Driver, failure, run, run_once};
+use crate::build::{handler, history, raised, start, start_by_parent};
+use crate::driver::{Driver, failure, output, run, run_once};
 
 fn tagged(bytes: usize) -> Arc<dyn OrchestrationHandler> {
     handler(move |ctx, _| async move { ctx.schedule_activity("A", "").with_tag("t".repeat(bytes)).await })
@@ -39,6 +40,15 @@ fn at_the_limit_is_fine() {
     assert_eq!(run(tagged(MAX_TAG_NAME_BYTES), vec![]).last().outcome, Outcome::Waiting);
     let name = handler(|ctx, _| async move { ctx.schedule_activity("n".repeat(MAX_NAME_BYTES), "").await });
     assert_eq!(run(name, vec![]).last().outcome, Outcome::Waiting);
+    let state = handler(|ctx, _| async move {
+        let key = "k".repeat(MAX_KV_KEY_BYTES);
+        ctx.set_kv_value(key.clone(), "");
+        ctx.set_kv_value("", "the empty key is one too");
+        ctx.clear_kv_value(key.clone());
+        ctx.get_kv_value_from_instance("i".repeat(MAX_INSTANCE_ID_BYTES), key).await?;
+        ctx.schedule_activity_on_session("A", "", "s".repeat(MAX_SESSION_ID_BYTES)).await
+    });
+    assert_eq!(run(state, vec![]).last().outcome, Outcome::Waiting);
 }
 
 #[test]
@@ -83,16 +93,94 @@ fn what_is_above_a_limit_fails_with_a_text_that_names_it() {
         ("error", "orchestration error ("),
         ("NUL tag", "contains a NUL character"),
     ] {
-        let mut driver = Driver::new(program.clone());
-        driver.turn(vec![start(case)]);
-        let text = failure(driver.last());
-        assert!(text.starts_with(word) || text.ends_with(&format!("{word}: remove it")), "{case}: {text}");
-        assert!(text.len() < 200, "{case}: the text has {} bytes", text.len());
+        check_above(&program, case, word);
     }
     let mut driver = Driver::new(program);
     driver.turn(vec![start("panic")]);
     let Outcome::Panicked { message } = &driver.last().outcome else { panic!("it did not panic") };
     assert!(message.starts_with("panic text (8388609 bytes) exceeds limit"), "{message}");
+}
+
+/// Runs a case of the program and insists on the beginning of its failure's text, or on its end.
+fn check_above(program: &Arc<dyn OrchestrationHandler>, case: &str, word: &str) {
+    let mut driver = Driver::new(program.clone());
+    driver.turn(vec![start(case)]);
+    let text = failure(driver.last());
+    assert!(text.starts_with(word) || text.ends_with(&format!("{word}: remove it")), "{case}: {text}");
+    assert!(text.len() < 200, "{case}: the text has {} bytes", text.len());
+}
+
+#[test]
+fn keys_and_sessions_above_a_limit_fail_with_a_text_that_names_it() {
+    let program = handler(|ctx, input| async move {
+        match input.as_str() {
+            "session id" => {
+                ctx.schedule_activity_on_session("A", "", "s".repeat(MAX_SESSION_ID_BYTES + 1)).await
+            }
+            "key that is set" => {
+                ctx.set_kv_value("k".repeat(MAX_KV_KEY_BYTES + 1), "");
+                Ok(String::new())
+            }
+            "key that is cleared" => {
+                ctx.clear_kv_value("k".repeat(MAX_KV_KEY_BYTES + 1));
+                Ok(String::new())
+            }
+            "key of another" => {
+                let value = ctx.get_kv_value_from_instance("i", "k".repeat(MAX_KV_KEY_BYTES + 1)).await;
+                Ok(format!("{value:?}"))
+            }
+            "id of another" => {
+                let value = ctx.get_kv_value_from_instance("i".repeat(MAX_INSTANCE_ID_BYTES + 1), "k").await;
+                Ok(format!("{value:?}"))
+            }
+            "NUL key" => {
+                ctx.set_kv_value("a\0b", "");
+                Ok(String::new())
+            }
+            _ => ctx.schedule_activity_on_session("A", "", "a\0b").await,
+        }
+    });
+    for (case, word) in [
+        ("session id", "Activity 'A' session id size (1025 bytes) exceeds limit (1024 bytes)"),
+        ("key that is set", "KV key size (1025 bytes) exceeds limit (1024 bytes)"),
+        ("key that is cleared", "KV key size (1025 bytes) exceeds limit (1024 bytes)"),
+        ("key of another", "KV key size (1025 bytes) exceeds limit (1024 bytes)"),
+        ("id of another", "instance id (1025 bytes) exceeds limit (1024 bytes)"),
+        ("NUL key", "contains a NUL character"),
+        ("NUL session", "contains a NUL character"),
+    ] {
+        check_above(&program, case, word);
+    }
+}
+
+#[test]
+fn a_key_that_was_set_under_a_higher_limit_can_be_removed() {
+    let key = "k".repeat(2 * MAX_KV_KEY_BYTES);
+    let set = EventKind::KeyValueSet { key: key.clone(), value: String::new(), last_updated_at_ms: 1 };
+    let program = handler(move |ctx, how| {
+        let key = key.clone();
+        async move {
+            ctx.set_kv_value(key.clone(), "");
+            ctx.schedule_wait("go").await;
+            match how.as_str() {
+                "clear" => ctx.clear_kv_value(key),
+                _ => assert_eq!(ctx.prune_kv_values_updated_before(u64::MAX), 1),
+            }
+            Ok(ctx.get_kv_length().to_string())
+        }
+    });
+    for how in ["clear", "prune"] {
+        let mut recorded = history(vec![
+            (None, set.clone()),
+            (None, EventKind::ExternalSubscribed { name: "go".to_string() }),
+        ]);
+        if let EventKind::OrchestrationStarted { input, .. } = &mut recorded[0].kind {
+            *input = how.to_string();
+        }
+        let mut driver = Driver::new(program.clone()).with_history(recorded);
+        driver.turn(vec![raised("go", "")]);
+        assert_eq!(output(driver.last()), "0", "{how}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use duroxide_core::{OrchestrationStatus, SystemStats, kv_from_json};
+use duroxide_core::{OrchestrationStatus, SystemStats, check_kv_key, kv_from_json};
 use serde::de::DeserializeOwned;
 
 use super::wait::Patience;
@@ -43,6 +43,7 @@ impl Client {
 
     /// One value of an instance's KV store; also of one that has ended.
     pub async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ClientError> {
+        check_kv_key(key).map_err(ClientError::invalid)?;
         Ok(self.provider.get_kv_value(instance, key).await?)
     }
 
@@ -69,6 +70,8 @@ impl Client {
         key: &str,
         timeout: Duration,
     ) -> Result<String, ClientError> {
+        // No instance can ever have such a value.
+        check_kv_key(key).map_err(ClientError::invalid)?;
         let patience = Patience::new(timeout);
         loop {
             let until = WaitUntil::KvValue(key);

@@ -9,7 +9,7 @@ use duroxide::providers::memory::MemoryProvider;
 use duroxide::providers::sqlite::SqliteProvider;
 use duroxide::runtime::Runtime;
 use duroxide::runtime::limits::{
-    MAX_CUSTOM_STATUS_BYTES, MAX_KV_KEYS, MAX_KV_VALUE_BYTES, MAX_TAG_NAME_BYTES,
+    MAX_CUSTOM_STATUS_BYTES, MAX_KV_KEY_BYTES, MAX_KV_KEYS, MAX_KV_VALUE_BYTES, MAX_TAG_NAME_BYTES,
 };
 use duroxide::runtime::registry::ActivityRegistryBuilder;
 use duroxide::{
@@ -86,6 +86,7 @@ fn violating() -> OrchestrationRegistryBuilder {
                 "tag" => {
                     return ctx.schedule_activity("A", "").with_tag("t".repeat(MAX_TAG_NAME_BYTES + 1)).await;
                 }
+                "key" => ctx.set_kv_value("k".repeat(MAX_KV_KEY_BYTES + 1), ""),
                 "value" => ctx.set_kv_value("k", "x".repeat(MAX_KV_VALUE_BYTES + 1)),
                 _ => (0..=MAX_KV_KEYS).for_each(|n| ctx.set_kv_value(n.to_string(), "")),
             }
@@ -105,6 +106,7 @@ async fn a_limit_violation_in_a_child_tells_its_parent_once() {
     for (what, text) in [
         ("status", "Custom status size (262145 bytes) exceeds limit (262144 bytes)"),
         ("tag", "Activity 'A' tag size (257 bytes) exceeds limit (256 bytes)"),
+        ("key", "KV key size (1025 bytes) exceeds limit (1024 bytes)"),
         ("value", "KV value for key 'k' (1048577 bytes) exceeds limit (1048576 bytes)"),
         ("keys", "KV key count (10001) exceeds limit (10000)"),
     ] {
