@@ -4,6 +4,9 @@
 #[allow(dead_code, reason = "other test files use the rest")]
 mod common;
 
+#[path = "../deployment/log.rs"]
+mod log;
+
 mod activities;
 mod any_store;
 mod big_tree;
@@ -19,3 +22,4 @@ mod session_programs;
 mod sessions;
 mod state;
 mod stuck_work;
+mod traces;
