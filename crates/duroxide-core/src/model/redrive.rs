@@ -3,7 +3,7 @@
 //! The failed execution stays as it is. The next one has its events up to the failure, and what those events wait for
 //! is put back into the queues. All of it is computed from the history, so that a store has to interpret nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     ActivityDeadlines, AppErrorKind, ErrorDetails, Event, EventKind, INITIAL_EXECUTION_ID, ItemKind,
@@ -32,23 +32,35 @@ pub fn is_redrivable(details: &ErrorDetails) -> bool {
 /// What the turn admitted before it failed is in the history and must not come twice.
 pub fn kept_after_failure(history_delta: &[Event]) -> Option<KeptMessages> {
     let EventKind::OrchestrationFailed { details } = &history_delta.last()?.kind else { return None };
-    let is_arrival = |event: &&Event| {
-        matches!(event.kind, EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. })
-    };
-    let admitted = history_delta.iter().filter(is_arrival).count();
-    is_redrivable(details).then_some(KeptMessages { admitted })
+    if !is_redrivable(details) {
+        return None;
+    }
+    let mut kept = KeptMessages::default();
+    for event in history_delta {
+        if matches!(event.kind, EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. }) {
+            kept.admitted += 1;
+        } else {
+            kept.answered.extend(event.source_event_id);
+        }
+    }
+    Some(kept)
 }
 
 /// Decides about the messages of an inbox, one after the other in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeptMessages {
+    /// How many events and queue messages the turn admitted: the first ones.
     admitted: usize,
+    /// The schedules whose answers it admitted.
+    answered: BTreeSet<u64>,
 }
 
 impl KeptMessages {
-    /// Whether the store keeps the next message. `taken` tells whether the turn had taken it.
-    pub fn keeps(&mut self, kind: ItemKind, taken: bool) -> bool {
+    /// Whether the store keeps the next message. `event_id` is the schedule that it answers, if it does; `taken`
+    /// tells whether the turn had taken it.
+    pub fn keeps(&mut self, kind: ItemKind, event_id: Option<u64>, taken: bool) -> bool {
         match kind {
+            ItemKind::Completion if taken => event_id.is_none_or(|id| !self.answered.contains(&id)),
             ItemKind::Event if taken && self.admitted > 0 => {
                 self.admitted -= 1;
                 false

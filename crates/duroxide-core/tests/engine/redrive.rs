@@ -245,6 +245,9 @@ fn a_poisoned_activity_is_put_back() {
     let mut driver = Driver::new(program("First"));
     driver.turn(vec![start("")]);
     driver.turn(vec![poisoned_activity(2)]);
+    let mut kept = kept_after_failure(&driver.last().events).expect("it can go on");
+    assert!(!kept.keeps(ItemKind::Completion, Some(2), true), "the poison must not come back");
+    assert!(kept.keeps(ItemKind::Completion, Some(3), true));
     let plan = plan(&driver);
     assert_eq!(plan.events.len(), 2, "the start and the schedule");
     let [WorkItem::ActivityExecute { execution_id: 1, id: 2, name, .. }] = &plan.activities[..] else {
@@ -323,9 +326,14 @@ fn messages_that_the_failing_turn_had_admitted_are_not_kept_twice() {
     driver.turn(messages.clone());
     assert!(matches!(driver.last().outcome, Outcome::Nondeterministic { .. }));
     let mut kept = kept_after_failure(&driver.last().events).expect("it can go on");
-    let kinds = [ItemKind::Event, ItemKind::Completion, ItemKind::Event, ItemKind::Event];
-    let keeps: Vec<bool> = kinds.iter().map(|kind| kept.keeps(*kind, true)).collect();
+    let taken = [
+        (ItemKind::Event, None),
+        (ItemKind::Completion, Some(99)),
+        (ItemKind::Event, None),
+        (ItemKind::Event, None),
+    ];
+    let keeps: Vec<bool> = taken.iter().map(|(kind, id)| kept.keeps(*kind, *id, true)).collect();
     assert_eq!(keeps, [false, true, true, true]);
-    assert!(!kept.keeps(ItemKind::Timer, false), "the history knows the timers");
+    assert!(!kept.keeps(ItemKind::Timer, Some(8), false), "the history knows the timers");
     assert!(kept_after_failure(&driver.turns[0].events).is_none());
 }

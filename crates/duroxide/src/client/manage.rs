@@ -10,7 +10,7 @@ use crate::providers::{
 };
 
 impl Client {
-    fn admin(&self) -> Result<&dyn ProviderAdmin, ClientError> {
+    pub(super) fn admin(&self) -> Result<&dyn ProviderAdmin, ClientError> {
         self.provider.as_management_capability().ok_or(ClientError::ManagementNotAvailable)
     }
 

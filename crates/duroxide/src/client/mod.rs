@@ -2,6 +2,7 @@
 
 mod error;
 mod manage;
+mod redrive;
 mod send;
 mod state;
 mod wait;
@@ -9,6 +10,7 @@ mod wait;
 use std::sync::Arc;
 
 pub use error::ClientError;
+pub use redrive::{RedriveBulkResult, RedriveResult};
 
 use crate::providers::Provider;
 
@@ -16,12 +18,19 @@ use crate::providers::Provider;
 #[derive(Clone)]
 pub struct Client {
     provider: Arc<dyn Provider>,
+    identity: Arc<str>,
 }
 
 impl Client {
     /// A client of this store.
     pub fn new(provider: Arc<dyn Provider>) -> Self {
-        Self { provider }
+        Self { provider, identity: Arc::from("unnamed client") }
+    }
+
+    /// The same client under a name, such as an operator's or a tool's. The name is recorded with what changes the
+    /// course of an instance: see [`Client::redrive`].
+    pub fn with_identity(self, identity: impl Into<String>) -> Self {
+        Self { identity: Arc::from(identity.into()), ..self }
     }
 }
 

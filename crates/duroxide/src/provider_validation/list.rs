@@ -47,6 +47,15 @@ macro_rules! __for_each_provider_validation {
                 a_first_turn_can_end_as_poison,
                 a_poisoned_instance_leaves_the_others_alone,
             }
+            redrive {
+                messages_of_a_poisoned_instance_are_kept,
+                messages_of_an_ordinary_end_are_dropped,
+                a_redriven_instance_runs_again,
+                a_redriven_execution_keeps_its_pinned_version,
+                a_redrive_of_something_else_changes_nothing,
+                an_instance_that_begins_anew_has_no_history,
+                kept_messages_are_deleted_with_their_instance,
+            }
             capability_filtering {
                 fetch_with_filter_none_returns_any_item,
                 fetch_with_compatible_filter_returns_item,

@@ -29,6 +29,7 @@ pub mod messages_without_instance;
 pub mod paging;
 pub mod poison_message;
 pub mod queue_semantics;
+pub mod redrive;
 pub mod sessions;
 pub mod shown_state;
 pub mod starts_and_collisions;

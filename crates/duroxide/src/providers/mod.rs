@@ -7,6 +7,7 @@ mod listing;
 pub mod management;
 pub mod memory;
 mod provider;
+mod redrive;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod tag;
@@ -25,4 +26,5 @@ pub use management::{
     PruneOptions, PruneResult, QueueDepths, SystemMetrics, WaitingByTag,
 };
 pub use provider::Provider;
+pub use redrive::RedriveInstance;
 pub use tag::TagFilter;

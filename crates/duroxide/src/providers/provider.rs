@@ -21,7 +21,8 @@ use duroxide_core::{
 
 use super::{
     FetchedTurn, FetchedWork, OrchestrationItem, ProviderAdmin, ProviderError, ProviderErrorKind,
-    SessionFetchConfig, SessionLimits, Suspects, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+    RedriveInstance, SessionFetchConfig, SessionLimits, Suspects, SystemStats, TagFilter, TurnRequest,
+    WaitUntil, WorkRequest,
 };
 
 /// A store. See the module's documentation for the words used here, and `docs/provider-guide.md` for the rules.
@@ -281,6 +282,31 @@ pub trait Provider: Any + Send + Sync {
             }
         }
         Ok(lost)
+    }
+
+    /// Whether the store keeps the messages of instances that failed, and can let them go on.
+    fn redrives(&self) -> bool {
+        false
+    }
+
+    /// The messages that were in the inbox of an instance when it failed, as far as
+    /// [`KeptMessages`](duroxide_core::redrive::KeptMessages) keeps them, in their order. A store keeps them in the
+    /// transaction that commits a failure for which `kept_after_failure` says so, and until the instance is redriven or
+    /// deleted.
+    async fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
+        let _ = instance;
+        Ok(Vec::new())
+    }
+
+    /// Lets failed instances go on, all of them or none. Each gets its next execution with the events given, which
+    /// change nothing besides, and is running again; its activities and messages are queued as by a turn's ack, with no
+    /// attempts; what was kept of its inbox is deleted.
+    ///
+    /// An instance that is not failed, has another current execution or another last event than the caller has seen is
+    /// [`ProviderErrorKind::Invalid`].
+    async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
+        let _ = instances;
+        Err(ProviderError::permanent("redrive", "this store cannot let failed instances go on"))
     }
 
     /// What a client sees of an instance.

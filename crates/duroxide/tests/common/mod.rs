@@ -13,8 +13,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide::providers::{
     ExecutionMetadata, FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnRequest, WaitUntil,
-    WorkItem, WorkRequest,
+    RedriveInstance, ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnRequest,
+    WaitUntil, WorkItem, WorkRequest,
 };
 use duroxide::{DispatcherCapabilityFilter, Event, OrchestrationStatus};
 use tokio_util::sync::CancellationToken;
@@ -385,6 +385,18 @@ impl Provider for Faulty {
 
     async fn lost_work_items(&self, tokens: &[String], lock: Duration) -> Result<Vec<String>, ProviderError> {
         self.call("lost_work_items", self.inner.lost_work_items(tokens, lock)).await
+    }
+
+    fn redrives(&self) -> bool {
+        !self.plain && self.inner.redrives()
+    }
+
+    async fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
+        self.call("kept_messages", self.inner.kept_messages(instance)).await
+    }
+
+    async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
+        self.call("redrive", self.inner.redrive(instances)).await
     }
 
     async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {

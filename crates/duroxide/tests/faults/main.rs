@@ -18,6 +18,7 @@ mod many;
 mod metrics;
 mod outages;
 mod recorder;
+mod redrive;
 mod session_programs;
 mod sessions;
 mod state;

@@ -34,7 +34,9 @@ impl State {
         let events = numbered(OPERATION, row.executions.get(&commit.execution_id), commit.history_delta)?;
 
         // From here on nothing can fail.
-        for key in row.lock.take().map(|lock| lock.messages).unwrap_or_default() {
+        let taken = row.lock.take().map(|lock| lock.messages).unwrap_or_default();
+        row.keep_messages(&taken, &events);
+        for key in taken {
             row.take_message(key);
         }
         row.suspicion = Suspicion::Clean;

@@ -22,6 +22,7 @@ mod messages;
 mod provider;
 mod read;
 mod ready;
+mod redrive;
 mod rows;
 mod snapshot;
 mod state;

@@ -13,8 +13,8 @@ use super::MemoryProvider;
 use super::ack::TurnCommit;
 use crate::providers::provider::{one_turn, one_work};
 use crate::providers::{
-    FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, SessionFetchConfig,
-    SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+    FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, RedriveInstance,
+    SessionFetchConfig, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
 };
 
 #[async_trait]
@@ -215,6 +215,18 @@ impl Provider for MemoryProvider {
         _lock_timeout: Duration,
     ) -> Result<Vec<String>, ProviderError> {
         Ok(self.with_state(|state, now| state.lost_work(now, lock_tokens)))
+    }
+
+    fn redrives(&self) -> bool {
+        true
+    }
+
+    async fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
+        self.with_state(|state, _| state.kept_messages(instance))
+    }
+
+    async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
+        self.with_state(|state, now| state.redrive(now, instances))
     }
 
     async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {

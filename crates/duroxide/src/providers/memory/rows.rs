@@ -199,6 +199,8 @@ pub(super) struct InstanceRow {
     pub(super) lock: Option<TurnLock>,
     pub(super) executions: BTreeMap<u64, ExecutionRow>,
     pub(super) kv: BTreeMap<String, KvEntry>,
+    /// What was in the inbox when the instance failed, if it may go on.
+    pub(super) kept: Vec<Stored<WorkItem>>,
     inbox: BTreeMap<MessageKey, MessageRow>,
     /// The timers among the messages, by execution and schedule.
     timers: BTreeSet<(u64, u64, MessageKey)>,
@@ -238,6 +240,7 @@ impl InstanceRow {
             lock: None,
             executions: BTreeMap::from([(new.execution_id, ExecutionRow::started(now))]),
             kv: BTreeMap::new(),
+            kept: Vec::new(),
             inbox: BTreeMap::new(),
             timers: BTreeSet::new(),
             indexed: None,

@@ -1,5 +1,6 @@
 //! The commit of a turn: everything it did, or nothing.
 
+use duroxide_core::redrive::{KeptMessages, kept_after_failure};
 use duroxide_core::{
     Event, ExecutionMetadata, ItemKind, ScheduledActivityIdentifier, WorkItem, cancel_reaches, columns_of,
     pack_version,
@@ -10,6 +11,7 @@ use super::execution_row::ExecutionRow;
 use super::fault::Fault;
 use super::history::{Appended, EncodedEvents, append, drop_timers, rows};
 use super::instance_row::{NOT_PINNED, QUEUE_COLUMNS, QueueRow, Status, queue_columns};
+use super::redrive;
 use super::token::Token;
 use super::tx::Tx;
 use super::values::{Ms, to_column};
@@ -24,6 +26,7 @@ pub(super) struct TurnCommit {
     orchestrator_items: Vec<EncodedItem>,
     metadata: ExecutionMetadata,
     status: Option<Status>,
+    kept: Option<KeptMessages>,
     cancelled_activities: Vec<ScheduledActivityIdentifier>,
 }
 
@@ -48,6 +51,7 @@ impl TurnCommit {
         };
         Ok(Self {
             execution_id,
+            kept: kept_after_failure(&history_delta),
             history_delta: EncodedEvents::new(history_delta)?,
             worker_items: EncodedItem::all(worker_items)?,
             orchestrator_items: EncodedItem::all(orchestrator_items)?,
@@ -67,6 +71,9 @@ impl TurnCommit {
 /// Commits a turn.
 pub(super) fn ack(tx: &mut Tx<'_>, token: Token, commit: &mut TurnCommit) -> Result<(), Fault> {
     let (mut row, about) = load_held(tx, token)?;
+    if let Some(kept) = commit.kept.take() {
+        redrive::keep_messages(tx, &row, kept)?;
+    }
     delete_locked_messages(tx, &mut row)?;
     row.lock = None;
     row.suspect = false;

@@ -152,6 +152,7 @@ fn delete_one(
     result.events_deleted += by_key("DELETE FROM history WHERE instance_key = ?1")?;
     result.queue_messages_deleted += by_key("DELETE FROM inbox WHERE instance_key = ?1")?;
     by_key("DELETE FROM kv WHERE instance_key = ?1")?;
+    by_key("DELETE FROM kept_messages WHERE instance_key = ?1")?;
     by_key("DELETE FROM custom_statuses WHERE instance_key = ?1")?;
     tx.db.execute("DELETE FROM set_aside WHERE instance_id = ?1", [instance])?;
     let places =

@@ -79,7 +79,7 @@ pub(super) enum Appended {
     HistoryOnly,
 }
 
-fn insert_events(
+pub(super) fn insert_events(
     db: &Db,
     id: (i64, i64),
     delta: &EncodedEvents,

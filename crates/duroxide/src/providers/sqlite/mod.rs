@@ -48,6 +48,7 @@ mod provider;
 mod provider_admin;
 mod prune;
 mod readers;
+mod redrive;
 mod release_turn;
 mod schema;
 mod sessions;

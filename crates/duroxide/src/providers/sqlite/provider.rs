@@ -14,13 +14,14 @@ use super::call::Message;
 use super::enqueue::{self, EncodedItem};
 use super::fetch_turn::RawTurn;
 use super::history::{self, EncodedEvents};
+use super::redrive::{self, EncodedRedrive};
 use super::store::SqliteProvider;
 use super::token::Token;
 use super::{release_turn, sessions, status, work};
 use crate::providers::provider::{is_reached, one_turn, one_work};
 use crate::providers::{
     FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, ProviderErrorKind,
-    SessionFetchConfig, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+    RedriveInstance, SessionFetchConfig, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
 };
 
 #[async_trait]
@@ -267,6 +268,23 @@ impl Provider for SqliteProvider {
     ) -> Result<Vec<String>, ProviderError> {
         let (now, tokens) = (self.now(), lock_tokens.to_vec());
         self.read_with("lost_work_items", move |db| work::lost(db, now, tokens)).await
+    }
+
+    fn redrives(&self) -> bool {
+        true
+    }
+
+    async fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
+        let instance = instance.to_string();
+        self.read_with("kept_messages", move |db| redrive::kept_messages(db, &instance)).await
+    }
+
+    async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
+        const OPERATION: &str = "redrive";
+        let all: Result<Vec<EncodedRedrive>, _> = instances.into_iter().map(EncodedRedrive::new).collect();
+        let all = all.map_err(|fault| fault.into_error(OPERATION))?;
+        let bytes = all.iter().map(EncodedRedrive::bytes).sum();
+        self.write(OPERATION, bytes, move |tx| redrive::redrive(tx, &all)).await
     }
 
     async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {

@@ -10,7 +10,8 @@ const APPLICATION_ID: i64 = 0x6475_726F;
 
 /// Every migration, in order. The schema's number is how many of them a database has seen. A migration that
 /// was released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_kept_messages.sql")];
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,96 @@
+//! Failed instances that go on, and the messages kept for them.
+
+use duroxide_core::redrive::kept_after_failure;
+use duroxide_core::{Event, WorkItem, columns_of};
+
+use super::messages::check_message;
+use super::rows::{ExecutionRow, InstanceRow, MessageKey, Ms, Status, Stored, Suspicion};
+use super::state::{State, invalid};
+use super::work::check_work;
+use crate::providers::{ProviderError, ProviderErrorKind, RedriveInstance};
+
+const OPERATION: &str = "redrive";
+
+impl InstanceRow {
+    /// Keeps what is in the inbox if the turn ends in a failure after which the instance may go on. `taken` are
+    /// the messages that the turn had taken. Called before any of them is deleted.
+    pub(super) fn keep_messages(&mut self, taken: &[MessageKey], history_delta: &[Event]) {
+        let Some(mut kept) = kept_after_failure(history_delta) else { return };
+        self.kept = self
+            .inbox()
+            .iter()
+            .filter(|(key, message)| kept.keeps(message.kind, message.event_id, taken.contains(key)))
+            .map(|(_, message)| message.item.clone())
+            .collect();
+    }
+}
+
+impl State {
+    pub(super) fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
+        let Some(row) = self.instances.get(instance) else { return Ok(Vec::new()) };
+        let decoded = row.kept.iter().map(|item| match item.value() {
+            Ok(item) => Ok(item.clone()),
+            Err(cause) => {
+                let text = format!("a message kept for instance '{instance}': {cause}");
+                Err(ProviderError::of_kind(ProviderErrorKind::Corrupt, "kept_messages", text))
+            }
+        });
+        decoded.collect()
+    }
+
+    pub(super) fn redrive(&mut self, now: Ms, all: Vec<RedriveInstance>) -> Result<(), ProviderError> {
+        for one in &all {
+            self.check_redrive(one)?;
+        }
+        for one in all {
+            self.redrive_one(now, one);
+        }
+        Ok(())
+    }
+
+    fn check_redrive(&self, one: &RedriveInstance) -> Result<(), ProviderError> {
+        let RedriveInstance { instance, failed_execution_id, last_event_id, .. } = one;
+        let row = self
+            .instances
+            .get(instance)
+            .ok_or_else(|| ProviderError::not_found(OPERATION, format!("instance '{instance}'")))?;
+        let last = row.current_execution().map_or(0, ExecutionRow::last_event_id);
+        if row.status != Status::Failed
+            || row.current_execution_id != *failed_execution_id
+            || last != *last_event_id
+        {
+            return Err(invalid(OPERATION, format!("instance '{instance}' is not as it was looked at")));
+        }
+        one.activities.iter().try_for_each(|item| check_work(OPERATION, item))?;
+        one.messages.iter().try_for_each(|item| check_message(OPERATION, item))
+    }
+
+    fn redrive_one(&mut self, now: Ms, one: RedriveInstance) {
+        let RedriveInstance { instance, failed_execution_id, events, pinned, activities, messages, .. } = one;
+        let Some(row) = self.instances.get_mut(&instance) else { return };
+        let next = failed_execution_id + 1;
+        let mut execution = ExecutionRow::started(now);
+        execution.pinned = pinned;
+        execution.events = events.into_iter().map(|event| (event.event_id, Stored::Value(event))).collect();
+        if execution.events.is_empty() {
+            let asked = messages.first().and_then(|start| columns_of(start).version);
+            row.version = asked.unwrap_or_default().to_string();
+        }
+        row.executions.insert(next, execution);
+        row.current_execution_id = next;
+        row.status = Status::Running;
+        row.ended_at = None;
+        row.updated_at = now;
+        row.not_before = 0;
+        row.suspicion = Suspicion::Clean;
+        row.kept.clear();
+        for item in activities {
+            self.put_work(now, item);
+        }
+        for item in messages {
+            self.deliver(now, item, None);
+        }
+        self.reindex_turn(&instance);
+        self.wakes.instances.insert(instance);
+    }
+}

@@ -1,0 +1,23 @@
+//! What a store commits when failed instances go on.
+
+use duroxide_core::{Event, WorkItem};
+use semver::Version;
+
+/// One failed instance that goes on, for [`Provider::redrive`](super::Provider::redrive).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedriveInstance {
+    /// Which instance.
+    pub instance: String,
+    /// Its current execution, which has failed.
+    pub failed_execution_id: u64,
+    /// The last event of that execution, so that nothing else is taken for it.
+    pub last_event_id: u64,
+    /// The history of the next execution; empty if it begins anew.
+    pub events: Vec<Event>,
+    /// What the next execution is pinned to: the build that wrote its start.
+    pub pinned: Option<Version>,
+    /// Activities that have no result.
+    pub activities: Vec<WorkItem>,
+    /// The messages of its inbox, in their order, and the starts of children that do not exist.
+    pub messages: Vec<WorkItem>,
+}

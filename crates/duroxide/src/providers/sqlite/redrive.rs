@@ -1,0 +1,164 @@
+//! Failed instances that go on, and the messages kept for them.
+
+use duroxide_core::redrive::KeptMessages;
+use duroxide_core::{ItemKind, WorkItem, columns_of, pack_version};
+use semver::Version;
+
+use super::db::Db;
+use super::enqueue::{EncodedItem, FullInbox, check_message, deliver, put_message};
+use super::execution_row::ExecutionRow;
+use super::fault::Fault;
+use super::history::{EncodedEvents, insert_events};
+use super::instance_row::{NOT_PINNED, QueueRow, Status};
+use super::tx::Tx;
+use super::values::{from_column, from_json, to_column};
+use super::work;
+use crate::providers::RedriveInstance;
+
+/// Keeps what is in the inbox of an instance whose turn ends in a failure after which it may go on. Called before
+/// any of it is deleted.
+pub(super) fn keep_messages(tx: &Tx<'_>, row: &QueueRow, mut kept: KeptMessages) -> Result<(), Fault> {
+    const INBOX: &str = "SELECT visible_at, position, kind, event_id FROM inbox WHERE instance_key = ?1 \
+         ORDER BY visible_at, position";
+    const KEEP: &str = "INSERT INTO kept_messages (instance_key, position, item) \
+         SELECT ?1, ?4, item FROM inbox WHERE instance_key = ?1 AND visible_at = ?2 AND position = ?3";
+    if row.inbox_count == 0 {
+        return Ok(());
+    }
+    let inbox: Vec<(i64, i64, i64, Option<i64>)> =
+        tx.db.all(INBOX, [row.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    for (order, (visible_at, position, code, event_id)) in (0i64..).zip(inbox) {
+        let taken = row.lock.is_some_and(|lock| {
+            (visible_at, position) <= (lock.visible_at, lock.position) && position < lock.watermark
+        });
+        // A kind that this build does not know is kept: another build may.
+        if ItemKind::from_code(code).is_none_or(|kind| kept.keeps(kind, event_id.map(from_column), taken)) {
+            tx.db.execute(KEEP, (row.key, visible_at, position, order))?;
+        }
+    }
+    Ok(())
+}
+
+/// The messages kept for an instance, in the order of its inbox.
+pub(super) fn kept_messages(db: &Db, instance: &str) -> Result<Vec<WorkItem>, Fault> {
+    const SQL: &str = "SELECT k.item FROM kept_messages k JOIN instances i ON i.key = k.instance_key \
+         WHERE i.instance_id = ?1 ORDER BY k.position";
+    let stored: Vec<Result<WorkItem, String>> =
+        db.all(SQL, [instance], |row| Ok(from_json(row.get_ref(0)?)))?;
+    let named = |cause| Fault::Corrupt(format!("a message kept for instance '{instance}': {cause}"));
+    stored.into_iter().map(|item| item.map_err(named)).collect()
+}
+
+/// A [`RedriveInstance`] in its stored form.
+#[derive(Debug)]
+pub(super) struct EncodedRedrive {
+    instance: String,
+    failed_execution_id: u64,
+    last_event_id: u64,
+    events: EncodedEvents,
+    begins_anew: bool,
+    pinned: Option<Version>,
+    activities: Vec<EncodedItem>,
+    messages: Vec<EncodedItem>,
+}
+
+impl EncodedRedrive {
+    /// Checks everything that can be wrong by itself, and encodes.
+    pub(super) fn new(one: RedriveInstance) -> Result<Self, Fault> {
+        one.activities.iter().try_for_each(work::check_work)?;
+        one.messages.iter().try_for_each(check_message)?;
+        Ok(Self {
+            instance: one.instance,
+            failed_execution_id: one.failed_execution_id,
+            last_event_id: one.last_event_id,
+            begins_anew: one.events.is_empty(),
+            events: EncodedEvents::new(one.events)?,
+            pinned: one.pinned,
+            activities: EncodedItem::all(one.activities)?,
+            messages: EncodedItem::all(one.messages)?,
+        })
+    }
+
+    /// What it weighs in a group.
+    pub(super) fn bytes(&self) -> usize {
+        let items = self.activities.iter().chain(&self.messages);
+        self.events.bytes() + items.map(|item| item.json.len()).sum::<usize>()
+    }
+}
+
+/// Lets these instances go on, all or none.
+pub(super) fn redrive(tx: &mut Tx<'_>, all: &[EncodedRedrive]) -> Result<(), Fault> {
+    let mut rows = Vec::with_capacity(all.len());
+    for one in all {
+        rows.push(look(tx, one)?);
+    }
+    for (one, row) in all.iter().zip(rows) {
+        begin(tx, one, row)?;
+    }
+    // Only now all of them run, so that what one sends to another finds it.
+    for one in all {
+        fill(tx, one)?;
+    }
+    Ok(())
+}
+
+fn look(tx: &Tx<'_>, one: &EncodedRedrive) -> Result<QueueRow, Fault> {
+    let EncodedRedrive { instance, failed_execution_id, last_event_id, .. } = one;
+    let row =
+        QueueRow::by_id(tx.db, instance)?.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))?;
+    let last = ExecutionRow::load(tx, row.key, row.current_execution_id)?.last_event_id;
+    if row.status != Status::Failed
+        || row.current_execution_id != *failed_execution_id
+        || last != *last_event_id
+    {
+        return Err(Fault::Invalid(format!("instance '{instance}' is not as it was looked at")));
+    }
+    Ok(row)
+}
+
+/// Makes the next execution current.
+fn begin(tx: &mut Tx<'_>, one: &EncodedRedrive, row: QueueRow) -> Result<(), Fault> {
+    const INSTANCE: &str = "UPDATE instances SET status = ?2, ended_at = NULL, updated_at = ?3, \
+         current_execution_id = ?4, pinned_key = ?5, not_before = 0, suspect = 0, suspect_before = 0 \
+         WHERE key = ?1";
+    const VERSION: &str = "UPDATE instances SET version = ?2 WHERE key = ?1";
+    let next = one.failed_execution_id.saturating_add(1);
+    let mut execution = ExecutionRow::load(tx, row.key, next)?;
+    execution.pinned = one.pinned.as_ref().map(Into::into);
+    insert_events(tx.db, (row.key, to_column(next)), &one.events, &mut execution)?;
+    execution.save(tx, row.key, next)?;
+    let pinned_key = one.pinned.as_ref().map_or(NOT_PINNED, pack_version);
+    let params = (row.key, Status::Running.code(), tx.now, to_column(next), pinned_key);
+    tx.db.execute(INSTANCE, params)?;
+    if one.begins_anew {
+        let asked = one.messages.first().and_then(|start| columns_of(&start.item).version);
+        tx.db.execute(VERSION, (row.key, asked.unwrap_or_default()))?;
+    }
+    tx.db.execute("DELETE FROM kept_messages WHERE instance_key = ?1", [row.key])?;
+    tx.effects.changed.push(one.instance.clone());
+    Ok(())
+}
+
+/// Puts its activities and messages into the queues.
+fn fill(tx: &mut Tx<'_>, one: &EncodedRedrive) -> Result<(), Fault> {
+    for item in &one.activities {
+        work::put(tx, item)?;
+    }
+    let mut row = QueueRow::by_id(tx.db, &one.instance)?
+        .ok_or_else(|| Fault::NotFound(format!("instance '{}'", one.instance)))?;
+    let mut for_others = Vec::new();
+    for item in &one.messages {
+        let columns = columns_of(&item.item);
+        if columns.instance == one.instance && columns.kind != ItemKind::Start {
+            let visible_at = columns.due_ms.map_or(tx.now, to_column);
+            put_message(tx, &mut row, &columns, &item.json, visible_at)?;
+        } else {
+            for_others.push(item);
+        }
+    }
+    row.save(tx.db)?;
+    for item in for_others {
+        deliver(tx, item, None, FullInbox::Admit)?;
+    }
+    Ok(())
+}
