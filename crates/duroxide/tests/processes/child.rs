@@ -23,6 +23,16 @@ pub(crate) fn start(job: &str, store: &Path) -> Child {
         .expect("this binary can be started again")
 }
 
+/// A child that does not outlive the test that started it.
+pub(crate) struct Guarded(pub(crate) Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // It may be gone already, and the test may be failing: nothing to do about either.
+        self.0.kill().and_then(|()| self.0.wait()).ok();
+    }
+}
+
 /// The store's file, if this process is the child for `job`.
 pub(crate) fn store_of(job: &str) -> Option<std::path::PathBuf> {
     (std::env::var(JOB).ok()? == job).then(|| std::env::var(STORE).expect("set with the job").into())

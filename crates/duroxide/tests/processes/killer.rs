@@ -1,4 +1,4 @@
-//! 200 slow healthy activities beside one that aborts the process: the one is poisoned, none of the 200 is.
+//! Healthy work beside one activity, or one orchestration, that aborts the process: that one is poisoned alone.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use duroxide::{
 use crate::child;
 
 const JOB: &str = "killer::worker_process";
-const HEALTHY: usize = 200;
+/// The default.
+const MAX_ATTEMPTS: u32 = 10;
 
 fn activities() -> ActivityRegistry {
     ActivityRegistry::builder()
@@ -34,7 +35,8 @@ fn orchestrations() -> OrchestrationRegistry {
     };
     OrchestrationRegistry::builder()
         .register("Healthy", call("Healthy"))
-        .register("Killer", call("Killer"))
+        .register("CallsKiller", call("Killer"))
+        .register("Killer", |_ctx: OrchestrationContext, _input: String| async move { std::process::abort() })
         .build()
 }
 
@@ -48,15 +50,15 @@ async fn worker_process() {
     std::future::pending::<()>().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn only_the_activity_that_kills_the_process_is_poisoned() {
+/// Restarts the process as often as it dies. What the killer was poisoned as, once all healthy ones are done.
+async fn crash_until_poisoned(killer: &str, healthy: usize) -> PoisonMessageType {
     let directory = tempfile::tempdir().expect("a directory for the file");
     let path = directory.path().join("store.db");
     let (_provider, client) = child::open(&path).await;
-    for n in 0..HEALTHY {
+    for n in 0..healthy {
         client.start_orchestration(format!("healthy{n}"), "Healthy", "").await.expect("start");
     }
-    client.start_orchestration("killer", "Killer", "").await.expect("start");
+    client.start_orchestration("killer", killer, "").await.expect("start");
     let mut crashes = 0;
     let mut child = child::start(JOB, &path);
     let status = loop {
@@ -70,14 +72,8 @@ async fn only_the_activity_that_kills_the_process_is_poisoned() {
             child = child::start(JOB, &path);
         }
     };
-    assert_eq!(crashes, 10, "max_attempts crashes, then poison");
-    let OrchestrationStatus::Failed { details, .. } = status else { panic!("{status:?}") };
-    let ErrorDetails::Poison { attempt_count, message_type, .. } = details else { panic!("{details:?}") };
-    assert_eq!(attempt_count, 11);
-    assert!(
-        matches!(message_type, PoisonMessageType::Activity { ref activity_name, .. } if activity_name == "Killer")
-    );
-    for n in 0..HEALTHY {
+    assert_eq!(crashes, MAX_ATTEMPTS, "max_attempts crashes, then poison");
+    for n in 0..healthy {
         let instance = format!("healthy{n}");
         let status =
             client.wait_for_orchestration(&instance, Duration::from_secs(60)).await.expect("it ends");
@@ -85,4 +81,29 @@ async fn only_the_activity_that_kills_the_process_is_poisoned() {
     }
     child.kill().expect("the child runs");
     child.wait().expect("the child ends");
+    let OrchestrationStatus::Failed { details, .. } = status else { panic!("{status:?}") };
+    let ErrorDetails::Poison { attempt_count, max_attempts, message_type, .. } = details else {
+        panic!("{details:?}")
+    };
+    assert_eq!((attempt_count, max_attempts), (MAX_ATTEMPTS + 1, MAX_ATTEMPTS));
+    message_type
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_activity_that_kills_the_process_is_poisoned() {
+    let poisoned = crash_until_poisoned("CallsKiller", 1_000).await;
+    let expected = PoisonMessageType::Activity {
+        instance: "killer".to_string(),
+        execution_id: 1,
+        activity_name: "Killer".to_string(),
+        activity_id: 2,
+    };
+    assert_eq!(poisoned, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_orchestration_that_kills_the_process_is_poisoned() {
+    let poisoned = crash_until_poisoned("Killer", 100).await;
+    let expected = PoisonMessageType::Orchestration { instance: "killer".to_string(), execution_id: 1 };
+    assert_eq!(poisoned, expected);
 }

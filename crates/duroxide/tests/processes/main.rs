@@ -6,3 +6,4 @@ mod audit;
 mod child;
 mod kill_loop;
 mod killer;
+mod stopped;

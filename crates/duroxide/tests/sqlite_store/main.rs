@@ -11,6 +11,7 @@ mod group_commit;
 mod listing;
 #[cfg(test)]
 mod opening;
+mod pinned_versions;
 #[cfg(test)]
 mod sharing;
 #[cfg(test)]
