@@ -14,6 +14,7 @@ mod links;
 mod machine_paths;
 mod mask;
 mod purity;
+mod test_names;
 
 use std::path::Path;
 
@@ -98,6 +99,7 @@ fn check(files: &[File]) -> Vec<Finding> {
         files.iter().flat_map(|file| FILE_RULES.into_iter().flat_map(|rule| rule(file))).collect();
     findings.extend(links::resolve(files));
     findings.extend(golden_files::check(files));
+    findings.extend(test_names::exist(files));
     findings
 }
 
