@@ -3,6 +3,7 @@
 mod eternal;
 mod floor;
 mod listing;
+mod poisoned_neighbours;
 mod size;
 mod soak;
 
@@ -15,6 +16,7 @@ const USAGE: &str = "usage: duroxide-bench floor [--dir DIRECTORY] [--only PART]
        duroxide-bench listing [--dir DIRECTORY] [--count INSTANCES]
        duroxide-bench soak    [--dir DIRECTORY] [--count CALLS]
        duroxide-bench eternal [--dir DIRECTORY] [--count EXECUTIONS]
+       duroxide-bench poisoned-neighbours [--dir DIRECTORY] [--count HEALTHY]
 
 Each exits with 1 if what it checks does not hold. --dir is where the files are made (default: the system's
 directory for temporary files).
@@ -24,7 +26,9 @@ floor    ratios of a file store with full sync to the raw store
          --scale    divide the sizes by this, for a quick look (ratios are then not binding)
 listing  page 500 of 1,000,000 instances costs at most three times page 1
 soak     1,000,000 activities in many instances: the memory stays within 10 % of that after the first twentieth
-eternal  10,000 executions of one instance with retention: the file stays within 20 % of that after the first tenth";
+eternal  10,000 executions of one instance with retention: the file stays within 20 % of that after the first tenth
+poisoned-neighbours
+         1,000 healthy orchestrations beside 50 that are poisoned: at least 0.9 of the throughput alone";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
         "listing" => sized(arguments, 1_000_000, listing::run),
         "soak" => sized(arguments, 1_000_000, soak::run),
         "eternal" => sized(arguments, 10_000, eternal::run),
+        "poisoned-neighbours" => sized(arguments, 1_000, poisoned_neighbours::run),
         other => refuse(&format!("unknown benchmark '{other}'")),
     }
 }

@@ -19,9 +19,9 @@ fn columns(place: &Place) -> Vec<[Option<u32>; 3]> {
     let raw = place.raw();
     let sql =
         "SELECT pinned_major, pinned_minor, pinned_patch FROM executions ORDER BY instance_key, execution_id";
-    let mut statement = raw.prepare(sql).unwrap();
-    let rows = statement.query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?])).unwrap();
-    rows.map(Result::unwrap).collect()
+    let mut statement = raw.prepare(sql).expect("the statement is right");
+    let rows = statement.query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?])).expect("it runs");
+    rows.map(|row| row.expect("three numbers")).collect()
 }
 
 #[tokio::test]
