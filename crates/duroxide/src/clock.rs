@@ -48,6 +48,7 @@ impl Clock for ManualClock {
 }
 
 /// A duration in milliseconds, at most `u64::MAX`.
-pub(crate) fn millis(duration: std::time::Duration) -> u64 {
+#[doc(hidden)]
+pub fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -76,29 +76,35 @@ impl std::fmt::Display for Cursor {
 
 /// A place in a listing that is ordered by time of creation, latest first, and then by the store's own number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) created_at: i64,
-    pub(super) number: i64,
+#[doc(hidden)]
+pub struct Place {
+    /// When it was created.
+    pub created_at: i64,
+    /// The store's own number.
+    pub number: i64,
 }
 
 impl Place {
     /// Before everything.
     const FIRST: Self = Self { created_at: i64::MAX, number: i64::MAX };
 
-    pub(super) fn cursor(self) -> Cursor {
+    /// The cursor that leads back here.
+    pub fn cursor(self) -> Cursor {
         Cursor(format!("t:{}:{}", self.created_at, self.number))
     }
 }
 
 impl InstanceQuery {
     /// How many instances a page has at most.
-    pub(super) fn page_size(&self) -> usize {
+    #[doc(hidden)]
+    pub fn page_size(&self) -> usize {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE_INSTANCES).clamp(1, MAX_PAGE_INSTANCES);
         usize::try_from(limit).unwrap_or(usize::MAX)
     }
 
     /// The place behind which the page begins, in a listing by time.
-    pub(super) fn begins_behind(&self) -> Result<Place, ProviderError> {
+    #[doc(hidden)]
+    pub fn begins_behind(&self) -> Result<Place, ProviderError> {
         let mut place = Place::FIRST;
         if let Some(cursor) = &self.after {
             let parsed = cursor.0.strip_prefix("t:").and_then(|rest| {
@@ -115,13 +121,15 @@ impl InstanceQuery {
     }
 
     /// The id behind which the page begins, in a listing by id.
-    pub(super) fn begins_behind_id(&self) -> Result<Option<&str>, ProviderError> {
+    #[doc(hidden)]
+    pub fn begins_behind_id(&self) -> Result<Option<&str>, ProviderError> {
         let Some(cursor) = &self.after else { return Ok(None) };
         cursor.0.strip_prefix("i:").map(Some).ok_or_else(wrong_cursor)
     }
 
     /// Whether every condition on the instance itself holds.
-    pub(super) fn matches(&self, info: &InstanceInfo) -> bool {
+    #[doc(hidden)]
+    pub fn matches(&self, info: &InstanceInfo) -> bool {
         let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|text| text == found);
         let from = |bound: Option<u64>, at: u64| bound.is_none_or(|bound| at >= bound);
         let before = |bound: Option<u64>, at: u64| bound.is_none_or(|bound| at < bound);
@@ -146,7 +154,8 @@ fn wrong_cursor() -> ProviderError {
 }
 
 /// The cursor of a listing by id.
-pub(super) fn id_cursor(instance: &str) -> Cursor {
+#[doc(hidden)]
+pub fn id_cursor(instance: &str) -> Cursor {
     Cursor(format!("i:{instance}"))
 }
 

@@ -10,7 +10,11 @@ mod provider;
 mod redrive;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod status_code;
+#[doc(hidden)]
+pub mod support;
 mod tag;
+mod waiters;
 
 pub use admin::ProviderAdmin;
 pub use duroxide_core::{ExecutionMetadata, KvEntry, ScheduledActivityIdentifier, SystemStats, WorkItem};

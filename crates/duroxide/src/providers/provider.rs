@@ -371,7 +371,8 @@ pub trait Provider: Any + Send + Sync {
 }
 
 /// Whether what a client waits for has happened, given the status just read.
-pub(crate) async fn is_reached<P: Provider + ?Sized>(
+#[doc(hidden)]
+pub async fn is_reached<P: Provider + ?Sized>(
     provider: &P,
     instance: &str,
     until: WaitUntil<'_>,
@@ -390,7 +391,8 @@ pub(crate) async fn is_reached<P: Provider + ?Sized>(
 }
 
 /// The plain methods as an extended fetch of one item would ask for them.
-pub(crate) fn one_turn(
+#[doc(hidden)]
+pub fn one_turn(
     lock_timeout: Duration,
     poll_timeout: Duration,
     filter: Option<&DispatcherCapabilityFilter>,
@@ -406,7 +408,8 @@ pub(crate) fn one_turn(
 }
 
 /// The plain method as an extended fetch of one item would ask for it.
-pub(crate) fn one_work(
+#[doc(hidden)]
+pub fn one_work(
     lock_timeout: Duration,
     poll_timeout: Duration,
     session: Option<&SessionFetchConfig>,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::db::Db;
 use super::fault::Fault;
-use super::instance_row::{Status, known};
+use super::instance_row::{Status, known, status};
 use super::values::{from_column, to_column};
 use crate::providers::{ExecutionInfo, InstanceInfo, InstanceTree, OldestReady, QueueDepths, SystemMetrics};
 
@@ -51,7 +51,7 @@ pub(super) fn instance_info(db: &Db, instance: &str) -> Result<InstanceInfo, Fau
             orchestration_name: row.get(1)?,
             orchestration_version: row.get(2)?,
             current_execution_id: from_column(row.get(3)?),
-            status: Status::from_code(row.get(4)?)?.word().to_string(),
+            status: status(row.get(4)?)?.word().to_string(),
             output: row.get(5)?,
             created_at: from_column(row.get(6)?),
             updated_at: from_column(row.get(7)?),
@@ -69,7 +69,7 @@ pub(super) fn execution_info(db: &Db, instance: &str, execution_id: u64) -> Resu
     let found = db.first(SQL, (instance, to_column(execution_id)), |row| {
         Ok(ExecutionInfo {
             execution_id: from_column(row.get(0)?),
-            status: Status::from_code(row.get(1)?)?.word().to_string(),
+            status: status(row.get(1)?)?.word().to_string(),
             output: row.get(2)?,
             started_at: from_column(row.get(3)?),
             completed_at: row.get::<_, Option<i64>>(4)?.map(from_column),
@@ -88,7 +88,7 @@ pub(super) fn system_metrics(db: &Db) -> Result<SystemMetrics, Fault> {
     let read = |db: &Db| {
         let mut metrics = SystemMetrics::default();
         for (status, count) in
-            db.all(INSTANCES, [], |row| Ok((Status::from_code(row.get(0)?)?, from_column(row.get(1)?))))?
+            db.all(INSTANCES, [], |row| Ok((status(row.get(0)?)?, from_column(row.get(1)?))))?
         {
             metrics.total_instances += count;
             match status {

@@ -10,7 +10,7 @@ use super::admin::{children_of, instance_tree};
 use super::db::Db;
 use super::fault::Fault;
 use super::history::rows;
-use super::instance_row::{Status, key_of, known};
+use super::instance_row::{key_of, known, status};
 use super::sessions;
 use super::tx::Tx;
 use super::values::{NEVER, from_column, to_column};
@@ -67,7 +67,7 @@ fn check_deletable(tx: &Tx<'_>, instance: &str, force: bool) -> Result<(), Fault
 
 fn is_running(db: &Db, instance: &str) -> Result<bool, Fault> {
     const SQL: &str = "SELECT status FROM instances WHERE instance_id = ?1";
-    let status = db.first(SQL, [instance], |row| Status::from_code(row.get(0)?))?;
+    let status = db.first(SQL, [instance], |row| status(row.get(0)?))?;
     Ok(status.is_some_and(|status| !status.ends_instance()))
 }
 

@@ -2,7 +2,7 @@
 
 use semver::Version;
 
-use super::instance_row::Status;
+use super::instance_row::{Status, status};
 use super::tx::Tx;
 use super::values::{Ms, from_column, to_column};
 
@@ -51,7 +51,7 @@ impl ExecutionRow {
                 (None, _, _) | (_, None, _) | (_, _, None) => None,
             };
             Ok(Self {
-                status: Status::from_code(row.get(0)?)?,
+                status: status(row.get(0)?)?,
                 completed_at: row.get(1)?,
                 pinned,
                 event_count: row.get(5)?,

@@ -1,6 +1,5 @@
 //! The row of an instance as the queue sees it: how full its inbox is, when it is ready, who holds it.
 
-use duroxide_core::status;
 use rusqlite::{OptionalExtension as _, Row};
 
 use super::db::Db;
@@ -8,58 +7,10 @@ use super::fault::Fault;
 use super::token::Token;
 use super::tx::Tx;
 use super::values::{Ms, from_column};
+pub(super) use crate::providers::status_code::Status;
 
 /// The packed version of an execution that is not pinned.
 pub(super) const NOT_PINNED: i64 = -1;
-
-/// A status word as it stands in a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
-    Running,
-    Completed,
-    Failed,
-    ContinuedAsNew,
-}
-
-impl Status {
-    const ALL: [Self; 4] = [Self::Running, Self::Completed, Self::Failed, Self::ContinuedAsNew];
-
-    /// The number stored in the column. Numbers are never reused.
-    pub(super) fn code(self) -> i64 {
-        match self {
-            Self::Running => 1,
-            Self::Completed => 2,
-            Self::Failed => 3,
-            Self::ContinuedAsNew => 4,
-        }
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Running => status::RUNNING,
-            Self::Completed => status::COMPLETED,
-            Self::Failed => status::FAILED,
-            Self::ContinuedAsNew => status::CONTINUED_AS_NEW,
-        }
-    }
-
-    pub(super) fn from_code(code: i64) -> rusqlite::Result<Self> {
-        let found = Self::ALL.into_iter().find(|status| status.code() == code);
-        found.ok_or(rusqlite::Error::IntegralValueOutOfRange(0, code))
-    }
-
-    pub(super) fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
-    }
-
-    /// Whether it ends the instance.
-    pub(super) fn ends_instance(self) -> bool {
-        match self {
-            Self::Completed | Self::Failed => true,
-            Self::Running | Self::ContinuedAsNew => false,
-        }
-    }
-}
 
 /// The lock of an instance and the messages that it covers: those of the inbox up to
 /// (`visible_at`, `position`) whose position is below `watermark`.
@@ -121,7 +72,7 @@ impl QueueRow {
         };
         Ok(Self {
             key: row.get(0)?,
-            status: Status::from_code(row.get(1)?)?,
+            status: status(row.get(1)?)?,
             current_execution_id: from_column(row.get(2)?),
             pinned_key: row.get(3)?,
             has_kv: row.get(4)?,
@@ -206,4 +157,9 @@ pub(super) fn key_of(db: &Db, instance: &str) -> rusqlite::Result<Option<i64>> {
 /// The key of an instance that must exist.
 pub(super) fn known(db: &Db, instance: &str) -> Result<i64, Fault> {
     key_of(db, instance)?.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))
+}
+
+/// The status behind a stored number.
+pub(super) fn status(code: i64) -> rusqlite::Result<Status> {
+    Status::from_code(code).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, code))
 }

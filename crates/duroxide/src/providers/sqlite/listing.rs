@@ -8,7 +8,7 @@ use rusqlite::{Params, Row};
 
 use super::db::Db;
 use super::fault::Fault;
-use super::instance_row::Status;
+use super::instance_row::{Status, status};
 use super::values::{from_column, to_column};
 use crate::providers::listing::{Place, id_cursor};
 use crate::providers::{Cursor, InstanceInfo, InstancePage, InstanceQuery, ProviderError};
@@ -164,7 +164,7 @@ fn listed_instance(row: &Row<'_>) -> rusqlite::Result<InstanceInfo> {
         orchestration_name: row.get(3)?,
         orchestration_version: row.get(4)?,
         current_execution_id: from_column(row.get(5)?),
-        status: Status::from_code(row.get(6)?)?.word().to_string(),
+        status: status(row.get(6)?)?.word().to_string(),
         updated_at: from_column(row.get(7)?),
         parent_instance_id: row.get(8)?,
         output: None,

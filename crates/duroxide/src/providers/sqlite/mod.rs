@@ -62,7 +62,6 @@ mod tests;
 mod token;
 mod tx;
 mod values;
-mod waiters;
 mod work;
 mod writer;
 

@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 
 use super::db::Db;
 use super::fault::Fault;
-use super::instance_row::Status;
+use super::instance_row::{Status, status};
 use super::values::{from_column, from_json, to_column};
 use crate::providers::SystemStats;
 
@@ -28,7 +28,7 @@ pub(super) fn orchestration_status(db: &Db, instance: &str) -> Result<Orchestrat
             }
         };
         let output = output.unwrap_or_default();
-        Ok(match Status::from_code(row.get(0)?)? {
+        Ok(match status(row.get(0)?)? {
             Status::Running | Status::ContinuedAsNew => {
                 Ok(OrchestrationStatus::Running { custom_status, custom_status_version })
             }

@@ -22,7 +22,7 @@ use super::shared_file::SharedFile;
 use super::statistics::{Counters, SqliteStatistics};
 use super::tx::Tx;
 use super::values::{Ms, to_column};
-use super::waiters::Waiters;
+use crate::providers::waiters::Waiters;
 use super::writer::Writer;
 use crate::clock::Clock;
 use crate::providers::{ProviderError, ProviderErrorKind};

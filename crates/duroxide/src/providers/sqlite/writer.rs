@@ -14,7 +14,7 @@ use super::parked::Lane;
 use super::shared_file::{Foreign, SharedFile};
 use super::statistics::{Counters, count};
 use super::values::{Ms, NEVER, to_column};
-use super::waiters::Waiters;
+use crate::providers::waiters::Waiters;
 use crate::providers::{TurnRequest, WorkRequest};
 
 /// How long the writer looks out for the next call before it sleeps. Less than a commit takes.

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 /// Who waits for which instance.
 #[derive(Debug, Default)]
-pub(super) struct Waiters {
+pub struct Waiters {
     by_instance: Mutex<HashMap<String, Entry>>,
 }
 
@@ -19,7 +19,7 @@ struct Entry {
 
 impl Waiters {
     /// Begins to wait. What changes from now on is noticed.
-    pub(super) fn register(self: &Arc<Self>, instance: &str) -> Registration {
+    pub fn register(self: &Arc<Self>, instance: &str) -> Registration {
         let mut map = self.lock();
         let first = map.is_empty();
         let entry = map.entry(instance.to_string()).or_default();
@@ -28,12 +28,13 @@ impl Waiters {
         Registration { waiters: Arc::clone(self), instance: instance.to_string(), changed, first }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
     /// Wakes those who wait for these instances.
-    pub(super) fn wake(&self, instances: &[String]) {
+    pub fn wake(&self, instances: &[String]) {
         if instances.is_empty() {
             return;
         }
@@ -43,8 +44,15 @@ impl Waiters {
         }
     }
 
+    /// Wakes those who wait for instances of which this holds.
+    pub fn wake_where(&self, holds: impl Fn(&str) -> bool) {
+        for (_, entry) in self.lock().iter().filter(|(instance, _)| holds(instance)) {
+            entry.changed.notify_waiters();
+        }
+    }
+
     /// Wakes everybody: another process may have changed anything.
-    pub(super) fn wake_all(&self) {
+    pub fn wake_all(&self) {
         for entry in self.lock().values() {
             entry.changed.notify_waiters();
         }
@@ -58,7 +66,7 @@ impl Waiters {
 
 /// One that waits. Dropping it ends the wait.
 #[derive(Debug)]
-pub(super) struct Registration {
+pub struct Registration {
     waiters: Arc<Waiters>,
     instance: String,
     changed: Arc<Notify>,
@@ -67,12 +75,12 @@ pub(super) struct Registration {
 
 impl Registration {
     /// Whether nobody else waited before.
-    pub(super) fn is_first(&self) -> bool {
+    pub fn is_first(&self) -> bool {
         self.first
     }
 
     /// Resolves at the next change after this call, also one that comes before it is polled.
-    pub(super) fn next_change(&self) -> tokio::sync::futures::Notified<'_> {
+    pub fn next_change(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }
 }

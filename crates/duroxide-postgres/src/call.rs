@@ -1,0 +1,213 @@
+//! The calls that share transactions, each with its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::ProviderError;
+use duroxide_core::ItemKind;
+use tokio::sync::oneshot;
+
+use crate::carrier::Inbox;
+use crate::fault::Fault;
+use crate::fetch_turn::{AsideMessage, RawTurn};
+use crate::fetch_work::RawWork;
+use crate::item::EncodedItem;
+use crate::messages::{FullInbox, Obstacle};
+use crate::token::Token;
+use crate::turn_commit::TurnCommit;
+use crate::working_set::{Wanted, WorkingSet};
+
+/// A call that waits for a transaction.
+pub(crate) struct Call {
+    pub(crate) operation: &'static str,
+    pub(crate) work: Work,
+    pub(crate) answer: oneshot::Sender<Result<(), ProviderError>>,
+}
+
+/// What a call asks for.
+#[derive(Debug)]
+pub(crate) enum Work {
+    AckTurn { token: Token, commit: Box<TurnCommit> },
+    /// An ack that is wrong in itself.
+    RefuseTurn { token: Token, reason: String },
+    AbandonTurn { token: Token, delay: Option<Duration>, ignore_attempt: bool },
+    RenewTurn { token: Token, extend_for: Duration },
+    Enqueue { item: EncodedItem, delay: Option<Duration> },
+    EnqueueWork { item: EncodedItem },
+    AckWork { token: Token, completion: Option<EncodedItem> },
+    /// An ack that is wrong in itself.
+    RefuseWork { token: Token, reason: String },
+    AbandonWork { token: Token, delay: Option<Duration>, ignore_attempt: bool },
+    RenewWork { token: Token, extend_for: Duration },
+    Progress { token: Token, details: String },
+    AsideMessages { token: Token, aside: Vec<AsideMessage>, left: usize },
+    AsideWork { token: Token, cause: String },
+}
+
+impl Work {
+    /// What it weighs in a group.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::AckTurn { commit, .. } => commit.bytes(),
+            Self::Enqueue { item, .. } | Self::EnqueueWork { item } => item.json.len(),
+            Self::AckWork { completion, .. } => completion.as_ref().map_or(0, |item| item.json.len()),
+            Self::Progress { details, .. } => details.len(),
+            Self::RefuseTurn { .. }
+            | Self::AbandonTurn { .. }
+            | Self::RenewTurn { .. }
+            | Self::RefuseWork { .. }
+            | Self::AbandonWork { .. }
+            | Self::RenewWork { .. }
+            | Self::AsideMessages { .. }
+            | Self::AsideWork { .. } => 0,
+        }
+    }
+
+    /// What must be locked and read to carry it out.
+    pub(crate) fn wants(&self, wanted: &mut Wanted) {
+        match self {
+            Self::AckTurn { token, commit } => commit.wants(*token, wanted),
+            Self::AbandonTurn { token, .. } => {
+                wanted.keys.insert(token.key);
+                wanted.abandons.push(token.key);
+            }
+            Self::RefuseTurn { token, .. }
+            | Self::RenewTurn { token, .. }
+            | Self::AsideMessages { token, .. } => {
+                wanted.keys.insert(token.key);
+            }
+            Self::Enqueue { item, .. } => {
+                let id = item.item.instance().to_string();
+                if item.kind() == ItemKind::Start {
+                    wanted.reserved.insert(id.clone());
+                    wanted.starts += 1;
+                }
+                wanted.ids.insert(id);
+            }
+            Self::EnqueueWork { .. } => {}
+            Self::AckWork { token, completion } => {
+                wanted.work.insert(token.key);
+                wanted.ids.extend(completion.iter().map(|item| item.item.instance().to_string()));
+            }
+            Self::RefuseWork { token, .. }
+            | Self::AbandonWork { token, .. }
+            | Self::RenewWork { token, .. }
+            | Self::Progress { token, .. }
+            | Self::AsideWork { token, .. } => {
+                wanted.work.insert(token.key);
+            }
+        }
+    }
+
+    /// Carries it out in memory.
+    pub(crate) async fn run(&self, set: &mut WorkingSet<'_>) -> Result<(), Obstacle> {
+        match self {
+            Self::AckTurn { token, commit } => set.ack_turn(*token, commit).await,
+            Self::RefuseTurn { token, reason } => {
+                set.check_held(*token)?;
+                Err(Fault::Invalid(reason.clone()).into())
+            }
+            Self::AbandonTurn { token, delay, ignore_attempt } => {
+                Ok(set.abandon_turn(*token, *delay, *ignore_attempt).await?)
+            }
+            Self::RenewTurn { token, extend_for } => Ok(set.renew_turn(*token, *extend_for)?),
+            Self::Enqueue { item, delay } => set.deliver(item, *delay, FullInbox::Refuse).await,
+            Self::EnqueueWork { item } => {
+                set.put_work(item);
+                Ok(())
+            }
+            Self::AckWork { token, completion } => set.ack_work(*token, completion.as_ref()).await,
+            Self::RefuseWork { token, reason } => {
+                set.check_work_held(*token)?;
+                Err(Fault::Invalid(reason.clone()).into())
+            }
+            Self::AbandonWork { token, delay, ignore_attempt } => {
+                Ok(set.abandon_work(*token, *delay, *ignore_attempt)?)
+            }
+            Self::RenewWork { token, extend_for } => Ok(set.renew_work(*token, *extend_for)?),
+            Self::Progress { token, details } => Ok(set.record_progress(*token, details)?),
+            Self::AsideMessages { token, aside, left } => {
+                Ok(set.set_messages_aside(*token, aside, *left).await?)
+            }
+            Self::AsideWork { token, cause } => set.set_work_aside(*token, cause).await,
+        }
+    }
+}
+
+/// One of the two queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queue {
+    Turns,
+    Work,
+}
+
+/// What a fetch locked.
+pub(crate) trait Locked: Send + 'static {
+    /// Which queue it belongs to.
+    const QUEUE: Queue;
+
+    fn token(&self) -> Token;
+}
+
+impl Locked for RawTurn {
+    const QUEUE: Queue = Queue::Turns;
+
+    fn token(&self) -> Token {
+        self.token
+    }
+}
+
+impl Locked for RawWork {
+    const QUEUE: Queue = Queue::Work;
+
+    fn token(&self) -> Token {
+        self.token
+    }
+}
+
+/// What a fetch locked, on its way to whoever asked. If it does not arrive, because the caller stopped
+/// waiting at any moment, the locks are given back uncounted.
+pub(crate) struct Delivery<T: Locked> {
+    pub(crate) items: Vec<T>,
+    guard: Guard,
+}
+
+/// Gives locks back unless they have arrived.
+pub(crate) struct Guard {
+    queue: Queue,
+    tokens: Vec<Token>,
+    inbox: Arc<Inbox>,
+}
+
+impl<T: Locked> Delivery<T> {
+    pub(crate) fn new(items: Vec<T>, inbox: Arc<Inbox>) -> Self {
+        let tokens = items.iter().map(Locked::token).collect();
+        Self { items, guard: Guard { queue: T::QUEUE, tokens, inbox } }
+    }
+
+    pub(crate) fn open(self) -> (Vec<T>, Guard) {
+        (self.items, self.guard)
+    }
+}
+
+impl Guard {
+    /// All of them are with whoever asked.
+    pub(crate) fn arrived(mut self) {
+        self.tokens.clear();
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        for token in self.tokens.drain(..) {
+            let (delay, ignore_attempt) = (None, true);
+            let work = match self.queue {
+                Queue::Turns => Work::AbandonTurn { token, delay, ignore_attempt },
+                Queue::Work => Work::AbandonWork { token, delay, ignore_attempt },
+            };
+            // Nobody waits for the answer. If it fails, the lock expires.
+            let (answer, _) = oneshot::channel();
+            self.inbox.send(Call { operation: "give_back", work, answer });
+        }
+    }
+}

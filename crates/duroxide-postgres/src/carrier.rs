@@ -1,0 +1,215 @@
+//! The task that carries the runtime's calls out: all that wait, in one transaction.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use duroxide::providers::support::Waiters;
+use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::call::Call;
+use crate::connection::{Conn, Target};
+use crate::fault::Fault;
+use crate::options::PostgresOptions;
+use crate::parked::{Lane, ParkedFetch};
+use crate::statistics::{Counters, add};
+use crate::values::{Ms, to_column};
+
+/// How long a clock that is moved by hand is trusted to stand still.
+const MANUAL_PATIENCE: Duration = Duration::from_millis(20);
+
+/// Where calls and fetches wait for the carrier.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    messages: Mutex<Messages>,
+    arrived: Notify,
+}
+
+/// What waits.
+#[derive(Default)]
+pub(crate) struct Messages {
+    calls: std::collections::VecDeque<Call>,
+    turns: Vec<ParkedFetch<TurnRequest>>,
+    work: Vec<ParkedFetch<WorkRequest>>,
+    /// Others said that turns, or work items, may be ready.
+    wake_turns: bool,
+    wake_work: bool,
+    /// Turns may be ready then.
+    turns_due: Option<Instant>,
+    stopping: bool,
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, Messages> {
+        // Whole after every operation, so a panic elsewhere does not spoil it.
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn send(&self, call: Call) {
+        self.lock().calls.push_back(call);
+        self.arrived.notify_one();
+    }
+
+    pub(crate) fn park_turns(&self, fetch: ParkedFetch<TurnRequest>) {
+        self.lock().turns.push(fetch);
+        self.arrived.notify_one();
+    }
+
+    pub(crate) fn park_work(&self, fetch: ParkedFetch<WorkRequest>) {
+        self.lock().work.push(fetch);
+        self.arrived.notify_one();
+    }
+
+    /// Something may be ready that this process did not make ready.
+    pub(crate) fn wake(&self, turns: bool, work: bool) {
+        let mut messages = self.lock();
+        messages.wake_turns |= turns;
+        messages.wake_work |= work;
+        drop(messages);
+        self.arrived.notify_one();
+    }
+
+    /// Turns may be ready after this time.
+    pub(crate) fn wake_turns_after(&self, left: Duration) {
+        let Some(due) = Instant::now().checked_add(left) else { return };
+        let mut messages = self.lock();
+        messages.turns_due = Some(messages.turns_due.map_or(due, |sooner| sooner.min(due)));
+        drop(messages);
+        self.arrived.notify_one();
+    }
+
+    /// Ends the carrier. What waits fails.
+    pub(crate) fn stop(&self) {
+        let mut messages = self.lock();
+        messages.stopping = true;
+        messages.calls.clear();
+        messages.turns.clear();
+        messages.work.clear();
+        drop(messages);
+        self.arrived.notify_one();
+    }
+}
+
+/// The state of the task.
+pub(crate) struct Carrier {
+    pub(crate) target: Arc<Target>,
+    pub(crate) options: PostgresOptions,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) conn: Option<Conn>,
+    pub(crate) turns: Lane<TurnRequest>,
+    pub(crate) work: Lane<WorkRequest>,
+    /// Ids that got events before their start lately.
+    pub(crate) expected: crate::group::Expected,
+    /// What others must be told, and have not been told yet.
+    pub(crate) news: crate::news::News,
+}
+
+impl Carrier {
+    pub(crate) fn new(
+        target: Arc<Target>,
+        options: PostgresOptions,
+        counters: Arc<Counters>,
+        waiters: Arc<Waiters>,
+        inbox: Arc<Inbox>,
+        conn: Conn,
+    ) -> Self {
+        let patience = match &options.clock {
+            Some(_) => MANUAL_PATIENCE,
+            None => options.poll_interval,
+        };
+        Self {
+            turns: Lane::new(Arc::clone(&inbox), patience),
+            work: Lane::new(Arc::clone(&inbox), patience),
+            news: crate::news::News::new(&options, patience),
+            target,
+            options,
+            counters,
+            waiters,
+            inbox,
+            conn: Some(conn),
+            expected: crate::group::Expected::default(),
+        }
+    }
+
+    /// The time of a clock that a test moves.
+    pub(crate) fn manual(&self) -> Option<Ms> {
+        self.options.clock.as_ref().map(|clock| to_column(clock.now_ms()))
+    }
+
+    /// Runs until the provider is gone.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let Some(calls) = self.collect() else { return };
+            if !calls.is_empty() || self.turns.is_due() || self.work.is_due() {
+                self.run_group(calls).await;
+            } else {
+                self.wait().await;
+            }
+            self.turns.expire();
+            self.work.expire();
+        }
+    }
+
+    /// Takes what waits, up to the limits of a group. `None` when the provider is gone.
+    fn collect(&mut self) -> Option<Vec<Call>> {
+        let mut messages = self.inbox.lock();
+        if messages.stopping {
+            return None;
+        }
+        let mut calls = Vec::new();
+        let mut bytes = 0;
+        while calls.len() < self.options.group.calls.max(1) && bytes < self.options.group.bytes.max(1) {
+            let Some(call) = messages.calls.pop_front() else { break };
+            bytes += call.work.bytes();
+            calls.push(call);
+        }
+        messages.turns.drain(..).for_each(|fetch| self.turns.park(fetch));
+        messages.work.drain(..).for_each(|fetch| self.work.park(fetch));
+        if std::mem::take(&mut messages.wake_turns) {
+            self.turns.wake();
+        }
+        if let Some(due) = messages.turns_due.take() {
+            self.turns.due_from(due);
+        }
+        if std::mem::take(&mut messages.wake_work) {
+            self.work.wake();
+        }
+        Some(calls)
+    }
+
+    async fn wait(&mut self) {
+        let arrived = self.inbox.arrived.notified();
+        match self.turns.next_wake().into_iter().chain(self.work.next_wake()).min() {
+            Some(at) => drop(tokio::time::timeout_at(at.max(Instant::now()), arrived).await),
+            None => arrived.await,
+        }
+    }
+
+    /// The connection, made anew if it is gone.
+    pub(crate) async fn connect(&mut self) -> Result<(), Fault> {
+        if self.conn.as_ref().is_some_and(|conn| !conn.is_closed()) {
+            return Ok(());
+        }
+        self.conn = None;
+        self.conn = Some(self.target.connect().await?);
+        add(&self.counters.reconnects, 1);
+        Ok(())
+    }
+
+    pub(crate) fn count_calls(&self, calls: usize, wrote: bool) {
+        let calls = u64::try_from(calls).unwrap_or(u64::MAX);
+        add(&self.counters.calls, calls);
+        self.counters.commits.fetch_add(u64::from(wrote), Ordering::Relaxed);
+        metrics::counter!("duroxide_store_calls_total").increment(calls);
+        metrics::counter!("duroxide_store_commits_total").increment(u64::from(wrote));
+    }
+}
+
+/// What is said to those whose answer is lost with the store.
+pub(crate) fn closed(operation: &str) -> ProviderError {
+    ProviderError::retryable(operation, "the store was closed or lost the answer; the outcome is unknown")
+}

@@ -1,0 +1,216 @@
+//! Connections: made with our settings, each with its prepared statements.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deadpool::managed::{self, Metrics, RecycleError, RecycleResult};
+use tokio::task::JoinHandle;
+use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Connection, NoTls, Row, Socket, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::fault::Fault;
+use crate::options::PostgresOptions;
+use crate::statistics::Counters;
+use crate::tls;
+
+/// Where connections lead, and what every one of them is told first.
+pub(crate) struct Target {
+    config: Config,
+    tls: Option<MakeRustlsConnect>,
+    settings: String,
+    /// The schema's name, quoted.
+    pub(crate) schema: String,
+    connect_timeout: std::time::Duration,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Target {
+    pub(crate) fn new(
+        url: &str,
+        options: &PostgresOptions,
+        counters: Arc<Counters>,
+    ) -> Result<Self, String> {
+        // The error does not quote the URL, which may hold a password.
+        let mut config: Config = url.parse().map_err(|cause| format!("the URL of the store: {cause}"))?;
+        if options.schema.is_empty() || options.schema.len() > 63 || options.schema.contains('\0') {
+            return Err("the schema's name must have 1 to 63 bytes and no NUL".to_string());
+        }
+        if config.get_application_name().is_none() {
+            config.application_name(&options.application_name);
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(options.connect_timeout);
+        }
+        // Where the URL names several servers, the one that writes is meant.
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        config.keepalives_idle(std::time::Duration::from_secs(15));
+        let ms = |duration: std::time::Duration| duration.as_millis().min(2_147_483_647);
+        // Plans by index, whatever the statistics of a young or a just emptied table say: every statement on
+        // the way of a turn finds its rows by key.
+        let settings = format!(
+            "SET statement_timeout = {}; SET lock_timeout = {}; \
+             SET idle_in_transaction_session_timeout = {}; SET plan_cache_mode = force_generic_plan; \
+             SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; \
+             SET default_transaction_isolation = 'read committed'; SET client_min_messages = warning",
+            ms(options.statement_timeout),
+            ms(options.lock_timeout),
+            ms(options.idle_in_transaction_timeout),
+        );
+        let schema = format!("\"{}\"", options.schema.replace('"', "\"\""));
+        let tls = tls::connector(&options.tls)?;
+        Ok(Self { config, tls, settings, schema, connect_timeout: options.connect_timeout, counters })
+    }
+
+    /// A new connection, with our settings.
+    pub(crate) async fn connect(&self) -> Result<Conn, Fault> {
+        let conn = tokio::time::timeout(self.connect_timeout, self.open(Plain)).await;
+        conn.map_err(|_| Fault::NoConnection("the server did not answer in time".to_string()))?
+    }
+
+    /// A new connection whose messages beside the answers go to `driver`.
+    pub(crate) async fn open<D>(&self, driver: D) -> Result<Conn, Fault>
+    where
+        D: Driver,
+    {
+        let (client, task) = match &self.tls {
+            None => open_with(&self.config, NoTls, driver).await?,
+            Some(tls) => open_with(&self.config, tls.clone(), driver).await?,
+        };
+        let conn = Conn {
+            client,
+            task,
+            schema: self.schema.clone(),
+            statements: Mutex::default(),
+            counters: Arc::clone(&self.counters),
+        };
+        conn.client.batch_execute(&self.settings).await?;
+        Ok(conn)
+    }
+}
+
+/// Drives a connection until it ends.
+pub(crate) trait Driver {
+    fn start<S>(self, connection: Connection<Socket, S>) -> JoinHandle<()>
+    where
+        S: tokio_postgres::tls::TlsStream + Unpin + Send + 'static;
+}
+
+/// Drives a connection that gets nothing but answers.
+#[derive(Debug, Clone, Copy)]
+struct Plain;
+
+impl Driver for Plain {
+    fn start<S>(self, connection: Connection<Socket, S>) -> JoinHandle<()>
+    where
+        S: tokio_postgres::tls::TlsStream + Unpin + Send + 'static,
+    {
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(target: "duroxide::runtime", %error, "a connection to PostgreSQL ended");
+            }
+        })
+    }
+}
+
+async fn open_with<T, D>(config: &Config, tls: T, driver: D) -> Result<(Client, JoinHandle<()>), Fault>
+where
+    T: MakeTlsConnect<Socket>,
+    T::TlsConnect: Send,
+    T::Stream: Send + Unpin + 'static,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    D: Driver,
+{
+    let (client, connection) = config.connect(tls).await?;
+    Ok((client, driver.start(connection)))
+}
+
+/// A connection and the statements that were prepared on it.
+pub(crate) struct Conn {
+    pub(crate) client: Client,
+    task: JoinHandle<()>,
+    schema: String,
+    statements: Mutex<HashMap<&'static str, Statement>>,
+    counters: Arc<Counters>,
+}
+
+/// What a statement is given.
+pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+impl Conn {
+    /// The schema, quoted.
+    pub(crate) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// The prepared statement of a text in which `{s}` stands for the schema.
+    pub(crate) async fn prepared(&self, sql: &'static str) -> Result<Statement, Fault> {
+        if let Some(statement) = self.lock().get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&sql.replace("{s}", &self.schema)).await?;
+        self.lock().insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    pub(crate) async fn query(&self, sql: &'static str, params: Params<'_>) -> Result<Vec<Row>, Fault> {
+        let statement = self.prepared(sql).await?;
+        self.counters.statements.fetch_add(1, Ordering::Relaxed);
+        Ok(self.client.query(&statement, params).await?)
+    }
+
+    pub(crate) async fn first(&self, sql: &'static str, params: Params<'_>) -> Result<Option<Row>, Fault> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    pub(crate) async fn execute(&self, sql: &'static str, params: Params<'_>) -> Result<u64, Fault> {
+        let statement = self.prepared(sql).await?;
+        self.counters.statements.fetch_add(1, Ordering::Relaxed);
+        Ok(self.client.execute(&statement, params).await?)
+    }
+
+    pub(crate) fn count_statements(&self, count: usize) {
+        count_up(&self.counters.statements, count);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Statement>> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn count_up(counter: &AtomicU64, by: usize) {
+    counter.fetch_add(u64::try_from(by).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        // Without this a connection whose server does not answer would live on.
+        self.task.abort();
+    }
+}
+
+/// Makes and looks after the connections of the pool.
+pub(crate) struct Manager(pub(crate) Arc<Target>);
+
+impl managed::Manager for Manager {
+    type Type = Conn;
+    type Error = Fault;
+
+    async fn create(&self) -> Result<Conn, Fault> {
+        self.0.connect().await
+    }
+
+    async fn recycle(&self, conn: &mut Conn, _: &Metrics) -> RecycleResult<Fault> {
+        if conn.is_closed() {
+            return Err(RecycleError::message("closed"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! What must follow once a transaction is committed.
+
+use crate::statistics::{Counters, add};
+use crate::values::{Ms, NEVER};
+
+/// What must follow once a transaction is committed. Forgotten when it is rolled back.
+#[derive(Debug)]
+pub(crate) struct Effects {
+    /// The earliest time at which a fetch of turns may find something that it could not find before.
+    pub(crate) turns_due: Ms,
+    /// The same for work items.
+    pub(crate) work_due: Ms,
+    /// The transaction's time.
+    pub(crate) now: Ms,
+    /// The earliest time after now at which a message becomes visible or a backoff ends.
+    pub(crate) turns_soon: Ms,
+    /// Instances whose status, custom status or KV store changed.
+    pub(crate) changed: Vec<String>,
+    pub(crate) dropped_unknown: u64,
+    pub(crate) dropped_finished: u64,
+    pub(crate) expired: u64,
+    pub(crate) set_aside: u64,
+}
+
+impl Default for Effects {
+    fn default() -> Self {
+        Self {
+            turns_due: NEVER,
+            work_due: NEVER,
+            now: 0,
+            turns_soon: NEVER,
+            changed: Vec::new(),
+            dropped_unknown: 0,
+            dropped_finished: 0,
+            expired: 0,
+            set_aside: 0,
+        }
+    }
+}
+
+impl Effects {
+    pub(crate) fn turn_ready(&mut self, at: Ms) {
+        self.turns_due = self.turns_due.min(at);
+        if at > self.now {
+            self.turns_soon = self.turns_soon.min(at);
+        }
+    }
+
+    /// The lock of a turn expires then, unless it is renewed or ended.
+    pub(crate) fn turn_locked(&mut self, until: Ms) {
+        self.turns_due = self.turns_due.min(until);
+    }
+
+    pub(crate) fn work_ready(&mut self, at: Ms) {
+        self.work_due = self.work_due.min(at);
+    }
+
+    /// Adds what was dropped and set aside to the counters.
+    pub(crate) fn report(&self, counters: &Counters) {
+        add(&counters.dropped_messages, self.dropped_unknown + self.dropped_finished);
+        add(&counters.expired_messages, self.expired);
+        add(&counters.set_aside, self.set_aside);
+        for (reason, messages) in [
+            ("unknown_instance", self.dropped_unknown),
+            ("finished_instance", self.dropped_finished),
+            ("expired", self.expired),
+        ] {
+            if messages > 0 {
+                metrics::counter!("duroxide_messages_dropped_total", "reason" => reason).increment(messages);
+            }
+        }
+        if self.set_aside > 0 {
+            metrics::counter!("duroxide_messages_set_aside_total").increment(self.set_aside);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Why a call failed, before it is known which call it was.
+
+use duroxide::providers::{ProviderError, ProviderErrorKind};
+use tokio_postgres::error::SqlState;
+
+/// Why a call failed. The operation's name is added where the call is answered.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// PostgreSQL failed, or could not be reached.
+    Storage(tokio_postgres::Error),
+    /// No connection could be had.
+    NoConnection(String),
+    /// The answer to COMMIT did not come.
+    UnknownOutcome(String),
+    /// The lock token is unknown, was taken back or has expired.
+    LockLost,
+    /// What was named does not exist.
+    NotFound(String),
+    /// A stored row cannot be decoded.
+    Corrupt(String),
+    /// The call itself is wrong.
+    Invalid(String),
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Storage(error)
+    }
+}
+
+impl From<deadpool::managed::PoolError<Fault>> for Fault {
+    fn from(error: deadpool::managed::PoolError<Fault>) -> Self {
+        use deadpool::managed::PoolError;
+        match error {
+            PoolError::Backend(fault) => fault,
+            PoolError::Timeout(_) => {
+                Self::NoConnection("no connection of the pool became free in time".to_string())
+            }
+            PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
+                Self::NoConnection("the pool of connections is closed".to_string())
+            }
+        }
+    }
+}
+
+impl Fault {
+    pub(crate) fn into_error(self, operation: &str) -> ProviderError {
+        let of_kind = |kind, message| ProviderError::of_kind(kind, operation, message);
+        match self {
+            Self::Storage(error) => storage_error(operation, error),
+            Self::NoConnection(message) => ProviderError::retryable(operation, message),
+            Self::UnknownOutcome(message) => ProviderError::retryable(
+                operation,
+                format!("the answer to the commit was lost, its outcome is unknown: {message}"),
+            ),
+            Self::LockLost => ProviderError::lock_lost(operation),
+            Self::NotFound(what) => ProviderError::not_found(operation, what),
+            Self::Corrupt(message) => of_kind(ProviderErrorKind::Corrupt, message),
+            Self::Invalid(message) => of_kind(ProviderErrorKind::Invalid, message),
+        }
+    }
+
+    /// Whether the same transaction may succeed at once: another one was in its way.
+    pub(crate) fn is_conflict(&self) -> bool {
+        let Self::Storage(error) = self else { return false };
+        error.code().is_some_and(|code| {
+            *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED
+        })
+    }
+
+    /// Whether the connection is of no use any more: it is gone, or it leads to a server that does not write.
+    pub(crate) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Storage(error) => match error.code() {
+                Some(code) => {
+                    *code == SqlState::READ_ONLY_SQL_TRANSACTION
+                        || ["08", "57P0"].iter().any(|class| code.code().starts_with(class))
+                }
+                None => true,
+            },
+            Self::NoConnection(_) | Self::UnknownOutcome(_) => true,
+            Self::LockLost | Self::NotFound(_) | Self::Corrupt(_) | Self::Invalid(_) => false,
+        }
+    }
+}
+
+/// PostgreSQL's error as the contract knows it. Its text names tables and columns; the detail, which may quote
+/// values, is left out.
+fn storage_error(operation: &str, error: tokio_postgres::Error) -> ProviderError {
+    let (kind, text) = match error.as_db_error() {
+        Some(database) => {
+            let kind = if passes_by_itself(database.code()) {
+                ProviderErrorKind::Unavailable
+            } else if ["XX001", "XX002"].contains(&database.code().code()) {
+                ProviderErrorKind::Corrupt
+            } else {
+                ProviderErrorKind::Other
+            };
+            (kind, format!("{} ({})", database.message(), database.code().code()))
+        }
+        // The connection broke, or could not be made.
+        None => (ProviderErrorKind::Unavailable, describe(&error)),
+    };
+    ProviderError::of_kind(kind, operation, format!("PostgreSQL: {text}")).with_source(error)
+}
+
+/// The error with its causes: the outermost text alone says little.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+/// Whether an operator, another server or a moment's patience may clear the cause.
+fn passes_by_itself(code: &SqlState) -> bool {
+    let class = code.code().get(..2).unwrap_or_default();
+    match class {
+        // Connections; transactions in each other's way; resources, a full disk among them; an operator's hand,
+        // timeouts among them; input and output.
+        "08" | "40" | "53" | "57" | "58" => true,
+        _ => {
+            *code == SqlState::READ_ONLY_SQL_TRANSACTION
+                || *code == SqlState::LOCK_NOT_AVAILABLE
+                || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+                || *code == SqlState::IN_FAILED_SQL_TRANSACTION
+                || *code == SqlState::OBJECT_IN_USE
+        }
+    }
+}

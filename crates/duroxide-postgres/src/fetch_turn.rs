@@ -1,0 +1,323 @@
+//! Locking ready instances for a turn.
+//!
+//! Two statements of one round trip: the first picks and locks rows that nobody else has locked, the second,
+//! which therefore sees what was committed before that, takes them and reads their messages. The keys go from
+//! one to the other inside the server.
+
+use std::collections::HashMap;
+
+use duroxide::providers::{
+    FetchedTurn, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts, TurnRequest,
+};
+use duroxide_core::{ItemKind, ParentLink, WhenUndecodable, WorkItem, limits, pack_version};
+use tokio_postgres::Row;
+
+use crate::connection::Conn;
+use crate::fault::Fault;
+use crate::history;
+use crate::pipeline::{Pipeline, values};
+use crate::store::PostgresProvider;
+use crate::token::{Token, nonces};
+use crate::values::{Ms, NEVER, count, duration, from_column, from_json, from_text};
+
+const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint, \
+       (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now), \
+     keys (k) AS ( \
+       SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL \
+       UNION ALL \
+       SELECT (SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL AND q.pinned_key > keys.k) \
+       FROM keys WHERE keys.k IS NOT NULL), \
+     matching AS MATERIALIZED (SELECT keys.k FROM keys WHERE keys.k IS NOT NULL AND EXISTS \
+       (SELECT 1 FROM unnest($2::bigint[], $3::bigint[]) AS r (low, high) \
+        WHERE keys.k = -1 OR keys.k BETWEEN r.low AND r.high)), \
+     clean AS MATERIALIZED (SELECT x.key, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
+       SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect = FALSE \
+         AND q.ready_at <= (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $4::bigint \
+         FOR UPDATE SKIP LOCKED) x), \
+     suspects AS MATERIALIZED (SELECT x.key, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
+       SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect = TRUE \
+         AND q.ready_at <= (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $5::bigint \
+         FOR UPDATE SKIP LOCKED) x ORDER BY x.ready_at, x.key LIMIT $5::bigint), \
+     picked AS MATERIALIZED (SELECT a.key, a.ready_at FROM \
+       (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.key LIMIT $4::bigint), \
+     due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM matching m \
+       CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $5::bigint > 0) s \
+       CROSS JOIN LATERAL (SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k \
+         AND q.suspect = s.suspect AND q.ready_at IS NOT NULL ORDER BY q.ready_at, q.key LIMIT 1) x) \
+     SELECT (SELECT now FROM c), (SELECT at FROM due), \
+       set_config('duroxide.picked', \
+         coalesce((SELECT array_agg(p.key ORDER BY p.ready_at, p.key) FROM picked p), '{}')::text, TRUE), \
+       set_config('duroxide.now', (SELECT now FROM c)::text, TRUE)";
+
+const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now')::bigint AS now), \
+     p AS MATERIALIZED (SELECT u.key, u.n \
+       FROM unnest(current_setting('duroxide.picked')::bigint[]) WITH ORDINALITY AS u (key, n)), \
+     counted AS (UPDATE {s}.inbox n SET attempts = least(n.attempts + 1, 4294967295) \
+       FROM p JOIN {s}.queues q ON q.key = p.key WHERE q.lock_nonce IS NOT NULL AND n.instance_key = q.key \
+         AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
+         AND n.position < q.lock_watermark), \
+     found AS MATERIALIZED (SELECT p.n, q.key, q.suspect, q.current_execution_id, q.has_kv, m.* \
+       FROM p JOIN {s}.queues q ON q.key = p.key CROSS JOIN LATERAL ( \
+         SELECT count(*) AS messages, array_agg(x.visible_at) AS visible, array_agg(x.position) AS positions, \
+           array_agg(x.kind) AS kinds, array_agg(x.attempts) AS attempts, array_agg(x.item) AS items \
+         FROM (SELECT n.visible_at, n.position, n.kind, n.item, n.attempts + 1 + \
+             (CASE WHEN q.lock_nonce IS NOT NULL \
+               AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
+               AND n.position < q.lock_watermark THEN 1 ELSE 0 END) AS attempts \
+           FROM {s}.inbox n WHERE n.instance_key = q.key AND n.visible_at <= (SELECT now FROM c) \
+           ORDER BY n.visible_at, n.position LIMIT $3::bigint) x) m), \
+     locked AS (UPDATE {s}.queues q SET lock_nonce = ($2::bigint[])[f.n], \
+         lock_visible_at = f.visible[f.messages], lock_position = f.positions[f.messages], \
+         lock_watermark = q.next_position, lock_count = f.messages, suspect_before = q.suspect, \
+         suspect = TRUE, not_before = 0, ready_at = (SELECT now FROM c) + $1::bigint \
+       FROM found f WHERE q.key = f.key AND f.messages > 0), \
+     mended AS (UPDATE {s}.queues q SET ready_at = \
+         (SELECT min(n.visible_at) FROM {s}.inbox n WHERE n.instance_key = q.key), lock_nonce = NULL \
+       FROM found f WHERE q.key = f.key AND f.messages = 0) \
+     SELECT f.key, ($2::bigint[])[f.n], f.suspect, f.current_execution_id, f.has_kv, f.visible, f.positions, \
+       f.kinds, f.attempts, f.items, i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, \
+       i.parent_execution_id, i.parent_event_id, i.created_at, coalesce(e.last_event_id, 0) \
+     FROM found f JOIN {s}.instances i ON i.key = f.key \
+     LEFT JOIN {s}.executions e ON e.instance_key = f.key AND e.execution_id = f.current_execution_id \
+     WHERE f.messages > 0 ORDER BY f.n";
+
+/// Where the answers of a look stand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Places {
+    pick: usize,
+    take: usize,
+}
+
+/// What a look found.
+#[derive(Debug)]
+pub(crate) struct Look<T> {
+    /// What was locked.
+    pub(crate) items: Vec<T>,
+    /// The store's time.
+    pub(crate) now: Ms,
+    /// When something may be ready without any further call. In the past when another transaction holds what
+    /// is ready.
+    pub(crate) next_due: Ms,
+}
+
+/// A locked instance, still encoded.
+#[derive(Debug)]
+pub(crate) struct RawTurn {
+    pub(crate) token: Token,
+    now: Ms,
+    suspect: bool,
+    execution_id: u64,
+    has_kv: bool,
+    visible: Vec<Ms>,
+    positions: Vec<i64>,
+    kinds: Vec<i64>,
+    attempts: Vec<i64>,
+    items: Vec<String>,
+    instance: String,
+    incarnation: u64,
+    name: String,
+    version: String,
+    parent: Option<ParentLink>,
+    created_at: Ms,
+    last_event_id: u64,
+}
+
+/// Adds the statements that lock what is ready.
+pub(crate) fn look(pipeline: &mut Pipeline, manual: Option<Ms>, request: &TurnRequest, wanted: usize) -> Places {
+    let (low, high) = ranges(request);
+    let suspects: i64 = match request.suspects {
+        Suspects::AdmitOne => 1,
+        Suspects::Refuse => 0,
+    };
+    let pick = pipeline.add(PICK, values![manual, low, high, count(wanted), suspects]);
+    // Room for the time itself.
+    let lock = duration(request.lock_timeout).min(i64::MAX / 4);
+    let take = pipeline.add(TAKE, values![lock, nonces(wanted), count(limits::MAX_MESSAGES_PER_FETCH)]);
+    Places { pick, take }
+}
+
+/// The packed versions that the filter accepts. An execution that is not pinned suits every filter but an empty
+/// one.
+fn ranges(request: &TurnRequest) -> (Vec<i64>, Vec<i64>) {
+    match &request.filter {
+        None => (vec![i64::MIN], vec![i64::MAX]),
+        Some(filter) => {
+            let ranges = &filter.supported_duroxide_versions;
+            ranges.iter().map(|range| (pack_version(&range.min), pack_version(&range.max))).unzip()
+        }
+    }
+}
+
+/// What the statements of a look answered.
+pub(crate) fn looked(answers: &[Vec<Row>], places: Places) -> Look<RawTurn> {
+    let picked = answers.get(places.pick).and_then(|rows| rows.first());
+    let now: Ms = picked.map_or(0, |row| row.get(0));
+    let next_due = picked.and_then(|row| row.get::<_, Option<Ms>>(1)).unwrap_or(NEVER);
+    let taken = answers.get(places.take).map(Vec::as_slice).unwrap_or_default();
+    Look { items: taken.iter().map(|row| RawTurn::from_row(row, now)).collect(), now, next_due }
+}
+
+/// A message that does not decode and that the instance can do without.
+#[derive(Debug, Clone)]
+pub(crate) struct AsideMessage {
+    pub(crate) visible_at: Ms,
+    pub(crate) position: i64,
+    pub(crate) cause: String,
+}
+
+/// The messages of a turn.
+pub(crate) struct Admitted {
+    items: Vec<WorkItem>,
+    attempts: u32,
+    error: Option<String>,
+    pub(crate) aside: Vec<AsideMessage>,
+    /// How many stay.
+    pub(crate) left: usize,
+}
+
+impl RawTurn {
+    fn from_row(row: &Row, now: Ms) -> Self {
+        let parent: Option<String> = row.get::<_, Option<String>>(14).map(from_text);
+        let list = |column: usize| row.get::<_, Option<Vec<i64>>>(column).unwrap_or_default();
+        Self {
+            token: Token { key: row.get(0), nonce: row.get(1) },
+            now,
+            suspect: row.get(2),
+            execution_id: from_column(row.get(3)),
+            has_kv: row.get(4),
+            visible: list(5),
+            positions: list(6),
+            kinds: list(7),
+            attempts: list(8),
+            items: row.get::<_, Option<Vec<String>>>(9).unwrap_or_default(),
+            instance: from_text(row.get(10)),
+            incarnation: row.get::<_, i64>(11).cast_unsigned(),
+            name: from_text(row.get(12)),
+            version: from_text(row.get(13)),
+            parent: ParentLink::from_fields(
+                parent.as_deref(),
+                row.get::<_, Option<i64>>(15).map(from_column),
+                row.get::<_, Option<i64>>(16).map(from_column),
+            ),
+            created_at: row.get(17),
+            last_event_id: from_column(row.get(18)),
+        }
+    }
+
+    /// Decodes the messages; those that the instance can do without and that do not decode are set aside.
+    pub(crate) fn admit(&mut self) -> Admitted {
+        let mut admitted =
+            Admitted { items: Vec::new(), attempts: 0, error: None, aside: Vec::new(), left: 0 };
+        let places = self.visible.iter().zip(&self.positions).zip(&self.kinds).zip(&self.attempts);
+        for ((((visible_at, position), kind), attempts), json) in places.zip(std::mem::take(&mut self.items)) {
+            let decoded: Result<WorkItem, String> = from_json(&json);
+            if let Err(cause) = &decoded
+                && let Some(WhenUndecodable::SetAside) =
+                    ItemKind::from_code(*kind).map(ItemKind::when_undecodable)
+            {
+                let aside =
+                    AsideMessage { visible_at: *visible_at, position: *position, cause: cause.clone() };
+                admitted.aside.push(aside);
+                continue;
+            }
+            admitted.left += 1;
+            match decoded {
+                Ok(item) => admitted.items.push(item),
+                Err(cause) => {
+                    let place = admitted.left;
+                    admitted.error.get_or_insert_with(|| format!("message at position {place}: {cause}"));
+                }
+            }
+            admitted.attempts = admitted.attempts.max(u32::try_from(*attempts).unwrap_or(u32::MAX));
+        }
+        admitted
+    }
+
+    /// The turn with its history, as far as the node does not hold it. `None` when the instance was deleted
+    /// meanwhile.
+    pub(crate) async fn complete(
+        self,
+        store: &PostgresProvider,
+        request: &TurnRequest,
+        admitted: Admitted,
+    ) -> Result<Option<FetchedTurn>, Fault> {
+        let stored = HeldHistory {
+            incarnation: self.incarnation,
+            execution_id: self.execution_id,
+            last_event_id: self.last_event_id,
+        };
+        let held = admitted.error.is_none() && request.held.held(&self.instance) == Some(stored);
+        let part = if held { HistoryPart::Held } else { HistoryPart::Whole };
+        let mut events = Vec::new();
+        let mut error = admitted.error;
+        let mut kv_snapshot = HashMap::new();
+        let reads_history = !held && error.is_none() && self.last_event_id > 0;
+        if reads_history || (!held && self.has_kv) {
+            let conn = store.pooled().await?;
+            if reads_history {
+                match history::load(&conn, self.token.key, self.execution_id, self.last_event_id).await? {
+                    Ok(found) if found.is_empty() => return Ok(None),
+                    Ok(found) => events = found,
+                    Err(undecodable) => {
+                        let text = format!(
+                            "event at position {}: {}",
+                            undecodable.event_id, undecodable.cause
+                        );
+                        error = Some(text);
+                    }
+                }
+            }
+            if self.has_kv {
+                kv_snapshot = self.kv_snapshot(&conn).await?;
+            }
+        }
+        Ok(Some(self.with(part, events, error, kv_snapshot, (admitted.items, admitted.attempts))))
+    }
+
+    fn with(
+        self,
+        part: HistoryPart,
+        history: Vec<duroxide_core::Event>,
+        history_error: Option<String>,
+        kv_snapshot: HashMap<String, KvEntry>,
+        (messages, attempts): (Vec<WorkItem>, u32),
+    ) -> FetchedTurn {
+        FetchedTurn {
+            item: OrchestrationItem {
+                instance: self.instance,
+                orchestration_name: self.name,
+                execution_id: self.execution_id,
+                version: self.version,
+                history,
+                messages,
+                history_error,
+                kv_snapshot,
+            },
+            lock_token: self.token.text(),
+            attempts,
+            facts: Some(TurnFacts {
+                now_ms: from_column(self.now),
+                suspect: self.suspect,
+                incarnation: self.incarnation,
+                created_at_ms: from_column(self.created_at),
+                last_event_id: self.last_event_id,
+                parent: self.parent,
+                history: part,
+            }),
+        }
+    }
+
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect
+    }
+
+    async fn kv_snapshot(&self, conn: &Conn) -> Result<HashMap<String, KvEntry>, Fault> {
+        const SQL: &str = "SELECT key, value, last_updated_at_ms FROM {s}.kv WHERE instance_key = $1";
+        let rows = conn.query(SQL, &[&self.token.key]).await?;
+        let entry = |row: &Row| {
+            let value = from_text(row.get(1));
+            (from_text(row.get(0)), KvEntry { value, last_updated_at_ms: from_column(row.get(2)) })
+        };
+        Ok(rows.iter().map(entry).collect())
+    }
+}

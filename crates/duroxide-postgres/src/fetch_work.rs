@@ -1,0 +1,149 @@
+//! Locking ready work items.
+
+use duroxide::providers::{FetchedWork, OrchestrationRef, Suspects, TagFilter, WorkRequest};
+use duroxide_core::WorkItem;
+use tokio_postgres::Row;
+
+use crate::fetch_turn::Look;
+use crate::pipeline::{Pipeline, values};
+use crate::token::{Token, nonces};
+use crate::values::{Ms, NEVER, count, duration, from_json, from_text, owned_text};
+
+/// Takes nothing while items of sessions are queued and the worker serves sessions: which comes first is then
+/// decided elsewhere.
+const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint, \
+       (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now), \
+     open AS MATERIALIZED (SELECT NOT ($7::boolean AND EXISTS (SELECT 1 FROM {s}.session_heads)) AS ok), \
+     all_tags (t) AS ( \
+       SELECT min(w.tag) FROM {s}.work_items w WHERE w.session_id IS NULL \
+       UNION ALL \
+       SELECT (SELECT min(w.tag) FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag > all_tags.t) \
+       FROM all_tags WHERE all_tags.t IS NOT NULL), \
+     accepted AS MATERIALIZED (SELECT u.t FROM unnest($2::text[]) AS u (t) UNION ALL \
+       SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL), \
+     clean AS MATERIALIZED (SELECT x.id, x.ready_at FROM accepted a CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+         AND w.suspect = FALSE AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
+         ORDER BY w.ready_at, w.id LIMIT $3::bigint FOR UPDATE SKIP LOCKED) x), \
+     suspects AS MATERIALIZED (SELECT x.id, x.ready_at FROM accepted a CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+         AND w.suspect = TRUE AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
+         ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) x \
+       ORDER BY x.ready_at, x.id LIMIT $4::bigint), \
+     picked AS MATERIALIZED (SELECT a.id, row_number() OVER (ORDER BY a.ready_at, a.id) AS n FROM \
+       (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.id LIMIT $3::bigint), \
+     taken AS (UPDATE {s}.work_items w SET ready_at = (SELECT now FROM c) + $5::bigint, suspect = TRUE, \
+         suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), \
+         lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
+       RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id), \
+     due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM accepted a \
+       CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $4::bigint > 0) s \
+       CROSS JOIN LATERAL (SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+         AND w.suspect = s.suspect ORDER BY w.ready_at, w.id LIMIT 1) x) \
+     SELECT c.now, due.at, open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
+       i.name, i.version FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
+     LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
+
+/// A locked work item, still encoded.
+#[derive(Debug)]
+pub(crate) struct RawWork {
+    pub(crate) token: Token,
+    attempts: i64,
+    pub(crate) suspect: bool,
+    progress: Option<String>,
+    item: String,
+    orchestration: Option<OrchestrationRef>,
+}
+
+/// What a look at the worker queue found.
+#[derive(Debug)]
+pub(crate) enum Looked {
+    /// This.
+    Done(Look<RawWork>),
+    /// Items of sessions are queued.
+    Sessions,
+}
+
+/// Adds the statement that locks what is ready.
+pub(crate) fn look(pipeline: &mut Pipeline, manual: Option<Ms>, request: &WorkRequest, wanted: usize) -> usize {
+    let suspects: i64 = match request.suspects {
+        Suspects::AdmitOne => 1,
+        Suspects::Refuse => 0,
+    };
+    let lock = duration(request.lock_timeout).min(i64::MAX / 4);
+    let serves_sessions = request.session.is_some();
+    pipeline.add(
+        TAKE,
+        values![
+            manual,
+            accepted(&request.tags),
+            count(wanted),
+            suspects,
+            lock,
+            nonces(wanted),
+            serves_sessions,
+        ],
+    )
+}
+
+/// The tags that a filter accepts, as they stand in the column; `None` means every tag.
+pub(crate) fn accepted(filter: &TagFilter) -> Option<Vec<String>> {
+    let stored = |tags: &std::collections::HashSet<String>| -> Vec<String> {
+        tags.iter().map(|tag| owned_text(tag)).collect()
+    };
+    match filter {
+        TagFilter::DefaultOnly => Some(vec![String::new()]),
+        TagFilter::Tags(tags) => Some(stored(tags)),
+        TagFilter::DefaultAnd(tags) => Some(stored(tags).into_iter().chain([String::new()]).collect()),
+        TagFilter::Any => None,
+        TagFilter::None => Some(Vec::new()),
+    }
+}
+
+/// What the statement of a look answered.
+pub(crate) fn looked(answers: &[Vec<Row>], place: usize) -> Looked {
+    let rows = answers.get(place).map(Vec::as_slice).unwrap_or_default();
+    let first = rows.first();
+    if first.is_some_and(|row| !row.get::<_, bool>(2)) {
+        return Looked::Sessions;
+    }
+    Looked::Done(Look {
+        now: first.map_or(0, |row| row.get(0)),
+        next_due: first.and_then(|row| row.get::<_, Option<Ms>>(1)).unwrap_or(NEVER),
+        items: rows.iter().filter_map(|row| RawWork::from_row(row, 3)).collect(),
+    })
+}
+
+impl RawWork {
+    /// The work item in the columns from `at` on: id, nonce, attempts, suspect, progress, item, and the
+    /// orchestration's name and version.
+    pub(crate) fn from_row(row: &Row, at: usize) -> Option<Self> {
+        let orchestration = match (row.get::<_, Option<String>>(at + 6), row.get::<_, Option<String>>(at + 7)) {
+            (Some(name), Some(version)) => {
+                Some(OrchestrationRef { name: from_text(name), version: from_text(version) })
+            }
+            (None, _) | (_, None) => None,
+        };
+        Some(Self {
+            token: Token { key: row.get::<_, Option<i64>>(at)?, nonce: row.get(at + 1) },
+            attempts: row.get(at + 2),
+            suspect: row.get(at + 3),
+            progress: row.get::<_, Option<String>>(at + 4).map(from_text),
+            item: row.get(at + 5),
+            orchestration,
+        })
+    }
+
+    /// Decodes the work item, or says why it does not decode.
+    pub(crate) fn decode(self) -> Result<FetchedWork, (Token, String)> {
+        let item: WorkItem = from_json(&self.item).map_err(|cause| (self.token, cause))?;
+        Ok(FetchedWork {
+            item,
+            lock_token: self.token.text(),
+            attempts: u32::try_from(self.attempts).unwrap_or(u32::MAX),
+            suspect: self.suspect,
+            orchestration: self.orchestration,
+            progress: self.progress,
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! Histories: their stored form, and reading them.
+
+use std::borrow::Cow;
+
+use duroxide_core::{Event, state_changes};
+
+use crate::connection::Conn;
+use crate::fault::Fault;
+use crate::values::{from_column, from_json, owned_text, to_column, to_json};
+
+/// Events with their stored form, which is made before a transaction begins where the ids are known by then.
+#[derive(Debug, Clone)]
+pub(crate) struct EncodedEvents {
+    events: Vec<Event>,
+    json: Vec<String>,
+}
+
+impl EncodedEvents {
+    pub(crate) fn new(events: Vec<Event>) -> Result<Self, Fault> {
+        let unnumbered = events.iter().any(|event| event.event_id == 0);
+        let json =
+            if unnumbered { Vec::new() } else { events.iter().map(to_json).collect::<Result<_, _>>()? };
+        Ok(Self { events, json })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.json.iter().map(String::len).sum()
+    }
+
+    pub(crate) fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Event, &String)> {
+        self.events.iter().zip(&self.json)
+    }
+
+    /// Whether clients see nothing of it: neither the custom status nor the KV store changes.
+    pub(crate) fn is_history_only(&self) -> bool {
+        let changes = state_changes(&self.events);
+        changes.custom_status.is_none() && changes.kv.is_empty()
+    }
+
+    /// The same with the next ids for events that have none.
+    pub(crate) fn numbered(&self, last_event_id: u64) -> Result<Cow<'_, Self>, Fault> {
+        if self.json.len() == self.events.len() {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut last = last_event_id;
+        let mut events = self.events.clone();
+        for event in &mut events {
+            if event.event_id == 0 {
+                event.event_id = last + 1;
+            }
+            last = last.max(event.event_id);
+        }
+        Self::new(events).map(Cow::Owned)
+    }
+}
+
+/// One of these events that is stored, if any is.
+pub(crate) async fn stored_among(
+    conn: &Conn,
+    key: i64,
+    execution_id: u64,
+    ids: &[i64],
+) -> Result<Option<u64>, Fault> {
+    const SQL: &str = "SELECT event_id FROM {s}.history WHERE instance_key = $1 AND execution_id = $2 \
+         AND event_id = ANY($3::bigint[]) LIMIT 1";
+    if ids.is_empty() {
+        return Ok(None);
+    }
+    let row = conn.first(SQL, &[&key, &to_column(execution_id), &ids]).await?;
+    Ok(row.map(|row| from_column(row.get(0))))
+}
+
+/// An event that does not decode.
+#[derive(Debug)]
+pub(crate) struct Undecodable {
+    pub(crate) event_id: u64,
+    pub(crate) cause: String,
+}
+
+/// The events of one execution up to `last_event_id`, or the first that does not decode.
+pub(crate) async fn load(
+    conn: &Conn,
+    key: i64,
+    execution_id: u64,
+    last_event_id: u64,
+) -> Result<Result<Vec<Event>, Undecodable>, Fault> {
+    const SQL: &str = "SELECT event_id, event FROM {s}.history WHERE instance_key = $1 AND execution_id = $2 \
+         AND event_id <= $3 ORDER BY event_id";
+    let rows = conn.query(SQL, &[&key, &to_column(execution_id), &to_column(last_event_id)]).await?;
+    let decode = |row: &tokio_postgres::Row| {
+        let stored: &str = row.get(1);
+        from_json(stored).map_err(|cause| Undecodable { event_id: from_column(row.get(0)), cause })
+    };
+    Ok(rows.iter().map(decode).collect())
+}
+
+/// The history of an execution, of the latest without an id; empty for an unknown one.
+pub(crate) async fn read(
+    conn: &Conn,
+    instance: &str,
+    execution_id: Option<u64>,
+) -> Result<Vec<Event>, Fault> {
+    const SQL: &str = "SELECT q.key, q.current_execution_id FROM {s}.instances i \
+         JOIN {s}.queues q ON q.key = i.key WHERE i.instance_id = $1";
+    let Some(row) = conn.first(SQL, &[&owned_text(instance)]).await? else { return Ok(Vec::new()) };
+    let execution_id = execution_id.unwrap_or(from_column(row.get(1)));
+    load(conn, row.get(0), execution_id, u64::MAX).await?.map_err(|error| {
+        Fault::Corrupt(format!(
+            "event {} of execution {execution_id} of '{instance}': {}",
+            error.event_id, error.cause
+        ))
+    })
+}

@@ -1,0 +1,126 @@
+//! The row of an instance as the queue sees it: how full its inbox is, when it is ready, who holds it.
+
+use duroxide::providers::support::Status;
+use duroxide_core::ParentLink;
+use tokio_postgres::Row;
+
+use crate::token::Token;
+use crate::values::{Ms, from_column, from_text};
+
+/// Stands in `not_before`: the backoff that the turn under way may ask for is over before it begins.
+pub(crate) const CANCELLED_WHILE_LOCKED: Ms = -1;
+
+/// The lock of an instance and the messages that it covers: those of the inbox up to
+/// (`visible_at`, `position`) whose position is below `watermark`.
+///
+/// Which messages are locked, and that they were fetched once more, thus stands in one row, however many
+/// they are. The attempt is added to the messages themselves only when it ends without deleting them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TurnLock {
+    pub(crate) nonce: i64,
+    pub(crate) visible_at: Ms,
+    pub(crate) position: i64,
+    pub(crate) watermark: i64,
+    /// How many messages it covers.
+    pub(crate) count: i64,
+}
+
+/// An instance in the working set of a transaction that holds its row.
+#[derive(Debug, Clone)]
+pub(crate) struct InstanceRow {
+    pub(crate) key: i64,
+    pub(crate) instance: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) parent_instance: Option<String>,
+    pub(crate) parent_execution_id: Option<i64>,
+    pub(crate) parent_event_id: Option<i64>,
+    pub(crate) ended: bool,
+    pub(crate) updated_at: Ms,
+    pub(crate) current_execution_id: u64,
+    pub(crate) pinned_key: i64,
+    pub(crate) has_kv: bool,
+    pub(crate) inbox_count: i64,
+    pub(crate) next_position: i64,
+    pub(crate) not_before: Ms,
+    pub(crate) ready_at: Option<Ms>,
+    pub(crate) suspect: bool,
+    pub(crate) suspect_before: bool,
+    pub(crate) lock: Option<TurnLock>,
+    pub(crate) pending: Pending,
+}
+
+/// What the transaction changed and has yet to write.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pending {
+    /// The row of the queue.
+    pub(crate) queue: bool,
+    /// Name, version or parent.
+    pub(crate) description: bool,
+    /// How the instance ended.
+    pub(crate) end: Option<Status>,
+    /// When the first message in the inbox is visible, of those that the store held before and that stay;
+    /// `None` until it was asked.
+    pub(crate) first_stored: Option<Option<Ms>>,
+    /// The same of those that the transaction added.
+    pub(crate) first_added: Option<Ms>,
+}
+
+/// The columns of [`InstanceRow`], to be selected first, from `queues q JOIN instances i`.
+macro_rules! instance_columns {
+    () => {
+        "q.key, q.ended, q.updated_at, q.current_execution_id, q.pinned_key, q.has_kv, q.inbox_count, \
+         q.next_position, q.not_before, q.ready_at, q.suspect, q.suspect_before, q.lock_nonce, \
+         q.lock_visible_at, q.lock_position, q.lock_watermark, q.lock_count, i.instance_id, i.name, i.version, \
+         i.parent_instance, i.parent_execution_id, i.parent_event_id"
+    };
+}
+pub(crate) use instance_columns;
+
+impl InstanceRow {
+    pub(crate) fn from_row(row: &Row) -> Self {
+        let lock = row.get::<_, Option<i64>>(12).map(|nonce| TurnLock {
+            nonce,
+            visible_at: row.get(13),
+            position: row.get(14),
+            watermark: row.get(15),
+            count: row.get(16),
+        });
+        let text = |column: usize| from_text(row.get(column));
+        Self {
+            key: row.get(0),
+            ended: row.get(1),
+            updated_at: row.get(2),
+            current_execution_id: from_column(row.get(3)),
+            pinned_key: row.get(4),
+            has_kv: row.get(5),
+            inbox_count: row.get(6),
+            next_position: row.get(7),
+            not_before: row.get(8),
+            ready_at: row.get(9),
+            suspect: row.get(10),
+            suspect_before: row.get(11),
+            lock,
+            instance: text(17),
+            name: text(18),
+            version: text(19),
+            parent_instance: row.get::<_, Option<String>>(20).map(from_text),
+            parent_execution_id: row.get(21),
+            parent_event_id: row.get(22),
+            pending: Pending::default(),
+        }
+    }
+
+    pub(crate) fn is_held_by(&self, token: Token, now: Ms) -> bool {
+        let expires = self.ready_at.unwrap_or(Ms::MIN);
+        self.lock.is_some_and(|lock| lock.nonce == token.nonce) && now < expires
+    }
+
+    pub(crate) fn parent(&self) -> Option<ParentLink> {
+        ParentLink::from_fields(
+            self.parent_instance.as_deref(),
+            self.parent_execution_id.map(from_column),
+            self.parent_event_id.map(from_column),
+        )
+    }
+}

@@ -1,0 +1,82 @@
+//! The PostgreSQL store of duroxide: one cluster, many processes.
+//!
+//! ```no_run
+//! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use duroxide_postgres::PostgresProvider;
+//!
+//! let store = PostgresProvider::new("postgres://app@db.example/app", None).await?;
+//! let client = duroxide::Client::new(Arc::new(store));
+//! # Ok(()) }
+//! ```
+//!
+//! The calls of a runtime share transactions: one task takes all that wait, locks and reads the rows they are
+//! about in one round trip, carries them out in memory, and writes, serves waiting fetches and commits in
+//! another. Every statement is about any number of rows. Reads and management calls use a pool.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
+//! | `options`, `tls`, `connection`, `pipeline`, `schema` | connections, round trips, migrations |
+//! | `carrier`, `group`, `call`, `parked` | the task, group commit, fetches that wait |
+//! | `listener`, `news` | other processes |
+//! | `working_set`, `instance_row`, `execution_row` | the rows of a transaction |
+//! | `messages`, `turn_commit`, `release`, `work`, `set_aside`, `append` | what calls change in them |
+//! | `writes`, `flush` | what is then written |
+//! | `fetch_turn`, `fetch_work`, `sessions` | fetches |
+//! | `history`, `status`, `admin`, `listing`, `delete`, `prune` | what clients and operators read and remove |
+//!
+//! Invariants:
+//! - Whoever changes an instance or its inbox holds the lock on its row of `queues`; an id that has no row is
+//!   reserved by an advisory lock.
+//! - A statement that reads what was locked comes after the one that locked it, so that it sees what was
+//!   committed meanwhile.
+//! - `ready_at` is NULL exactly when an inbox is empty; while a row is locked it is when the lock expires, so
+//!   that an expired lock needs no cleaning up.
+//! - No answer leaves before the commit that it speaks of.
+
+mod admin;
+mod append;
+mod call;
+mod carrier;
+mod connection;
+mod delete;
+mod effects;
+mod execution_row;
+mod fault;
+mod fetch_turn;
+mod fetch_work;
+mod flush;
+mod group;
+mod history;
+mod instance_row;
+mod item;
+mod listener;
+mod listing;
+mod messages;
+mod news;
+mod options;
+mod parked;
+mod pipeline;
+mod provider;
+mod provider_admin;
+mod prune;
+mod release;
+mod schema;
+mod sessions;
+mod set_aside;
+mod statistics;
+mod status;
+mod store;
+mod tls;
+mod token;
+mod turn_commit;
+mod values;
+mod work;
+mod working_set;
+mod writes;
+
+pub use options::{GroupLimits, PostgresOptions, Tls};
+pub use set_aside::SetAsideItem;
+pub use statistics::PostgresStatistics;
+pub use store::PostgresProvider;

@@ -1,0 +1,124 @@
+//! What other processes say: that something is ready, and which instances changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::support::Waiters;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_postgres::{AsyncMessage, Connection, Socket};
+
+use crate::carrier::Inbox;
+use crate::connection::{Conn, Driver, Target};
+use crate::fault::Fault;
+use crate::news::channel;
+use crate::options::PostgresOptions;
+use crate::statistics::{Counters, add};
+
+/// The pause before a lost connection is made anew, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Listens, and listens again when the connection is lost.
+pub(crate) struct Listener {
+    target: Arc<Target>,
+    channel: String,
+    inbox: Arc<Inbox>,
+    waiters: Arc<Waiters>,
+    counters: Arc<Counters>,
+}
+
+/// Hands what is said to the listener.
+struct Forward(mpsc::UnboundedSender<String>);
+
+impl Driver for Forward {
+    fn start<S>(self, mut connection: Connection<Socket, S>) -> JoinHandle<()>
+    where
+        S: tokio_postgres::tls::TlsStream + Unpin + Send + 'static,
+    {
+        tokio::spawn(async move {
+            loop {
+                match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+                    Some(Ok(AsyncMessage::Notification(said))) => {
+                        if self.0.send(said.payload().to_string()).is_err() {
+                            return;
+                        }
+                    }
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => {
+                        tracing::debug!(target: "duroxide::runtime", %error, "the listening connection ended");
+                        return;
+                    }
+                    None => return,
+                }
+            }
+        })
+    }
+}
+
+impl Listener {
+    pub(crate) fn new(
+        target: Arc<Target>,
+        options: &PostgresOptions,
+        inbox: Arc<Inbox>,
+        waiters: Arc<Waiters>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self { target, channel: channel(&options.schema), inbox, waiters, counters }
+    }
+
+    /// Runs until it is aborted.
+    pub(crate) async fn run(self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.listen().await {
+                Ok((conn, mut said)) => {
+                    pause = FIRST_PAUSE;
+                    // What was said while nobody listened is not said again.
+                    self.wake_all();
+                    while let Some(text) = said.recv().await {
+                        self.hear(&text);
+                    }
+                    drop(conn);
+                }
+                Err(fault) => {
+                    let error = fault.into_error("listen");
+                    tracing::debug!(target: "duroxide::runtime", %error, "other processes cannot be listened to");
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn listen(&self) -> Result<(Conn, mpsc::UnboundedReceiver<String>), Fault> {
+        let (sender, said) = mpsc::unbounded_channel();
+        let conn = self.target.open(Forward(sender)).await?;
+        conn.client.batch_execute(&format!("LISTEN {}", self.channel)).await?;
+        Ok((conn, said))
+    }
+
+    fn wake_all(&self) {
+        self.inbox.wake(true, true);
+        self.waiters.wake_all();
+    }
+
+    fn hear(&self, text: &str) {
+        add(&self.counters.notifications, 1);
+        let (what, rest) = text.split_once(':').unwrap_or((text, ""));
+        match what {
+            "ready" => self.inbox.wake(rest.contains('t'), rest.contains('w')),
+            "due" => {
+                if let Ok(left) = rest.parse() {
+                    self.inbox.wake_turns_after(Duration::from_millis(left));
+                }
+            }
+            "changed" => self.waiters.wake_where(|instance| {
+                let name = crate::news::short_name(instance);
+                rest.split(',').any(|changed| changed == name)
+            }),
+            // Said by a newer build: better one look too many.
+            _ => self.wake_all(),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Fetches that wait. They are served inside the transaction whose calls made something ready for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::call::{Delivery, Locked};
+use crate::carrier::Inbox;
+use crate::fetch_turn::{Look, RawTurn};
+use crate::fetch_work::RawWork;
+use crate::values::{Ms, NEVER};
+
+/// How soon to look again at what another transaction holds.
+const HELD_BY_OTHERS: Duration = Duration::from_millis(20);
+
+/// What a fetch asks for.
+pub(crate) trait Request: Send + Clone {
+    type Item: Locked;
+    const OPERATION: &'static str;
+
+    /// Whether a look for the other that found nothing would have found nothing for this one either.
+    fn same_question(&self, other: &Self) -> bool;
+}
+
+impl Request for TurnRequest {
+    type Item = RawTurn;
+    const OPERATION: &'static str = "fetch_orchestration_item";
+
+    fn same_question(&self, other: &Self) -> bool {
+        self.suspects == other.suspects && self.filter == other.filter
+    }
+}
+
+impl Request for WorkRequest {
+    type Item = RawWork;
+    const OPERATION: &'static str = "fetch_work_item";
+
+    fn same_question(&self, other: &Self) -> bool {
+        let same_owner = match (&self.session, &other.session) {
+            (Some(one), Some(two)) => one.owner_id == two.owner_id,
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        self.suspects == other.suspects
+            && same_owner
+            && self.session_limits == other.session_limits
+            && self.tags == other.tags
+    }
+}
+
+/// A fetch that waits.
+pub(crate) struct ParkedFetch<R: Request> {
+    pub(crate) request: R,
+    timeout: Duration,
+    /// Set when it is parked; `None` when it lies too far ahead to matter.
+    deadline: Option<Instant>,
+    /// When it must be looked at next.
+    next_due: Instant,
+    answer: oneshot::Sender<Result<Delivery<R::Item>, ProviderError>>,
+}
+
+/// Who waits for the answer to a fetch.
+pub(crate) type Waiting<R> = oneshot::Receiver<Result<Delivery<<R as Request>::Item>, ProviderError>>;
+
+impl<R: Request> ParkedFetch<R> {
+    pub(crate) fn new(request: R, timeout: Duration) -> (Self, Waiting<R>) {
+        let (answer, waiting) = oneshot::channel();
+        (Self { request, timeout, deadline: None, next_due: Instant::now(), answer }, waiting)
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    pub(crate) fn fail(self, error: &ProviderError) {
+        let failed = ProviderError::of_kind(error.kind(), R::OPERATION, error.message.clone());
+        drop(self.answer.send(Err(failed.with_source(error.clone()))));
+    }
+}
+
+/// All fetches that wait at one queue, in the order of their arrival.
+pub(crate) struct Lane<R: Request> {
+    waiting: Vec<ParkedFetch<R>>,
+    inbox: Arc<Inbox>,
+    /// How long a fetch waits at most until it is looked at again.
+    patience: Duration,
+}
+
+impl<R: Request> Lane<R> {
+    pub(crate) fn new(inbox: Arc<Inbox>, patience: Duration) -> Self {
+        Self { waiting: Vec::new(), inbox, patience }
+    }
+
+    pub(crate) fn park(&mut self, mut fetch: ParkedFetch<R>) {
+        let now = Instant::now();
+        fetch.deadline = now.checked_add(fetch.timeout);
+        fetch.next_due = now;
+        self.waiting.push(fetch);
+    }
+
+    /// Something may be ready now.
+    pub(crate) fn wake(&mut self) {
+        let now = Instant::now();
+        self.waiting.iter_mut().for_each(|fetch| fetch.next_due = fetch.next_due.min(now));
+    }
+
+    /// Something may be ready at `at`, by the store's clock, which shows `now`.
+    pub(crate) fn due_at(&mut self, at: Ms, now: Ms) {
+        if at == NEVER {
+            return;
+        }
+        let at = self.local(at, now);
+        self.waiting.iter_mut().for_each(|fetch| fetch.next_due = fetch.next_due.min(at));
+    }
+
+    /// Something may be ready then.
+    pub(crate) fn due_from(&mut self, at: Instant) {
+        self.waiting.iter_mut().for_each(|fetch| fetch.next_due = fetch.next_due.min(at));
+    }
+
+    fn local(&self, at: Ms, now: Ms) -> Instant {
+        let left = Duration::from_millis(at.saturating_sub(now).max(0).unsigned_abs());
+        Instant::now() + left.min(self.patience)
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        let now = Instant::now();
+        self.waiting.iter().any(|fetch| fetch.next_due <= now)
+    }
+
+    /// When something must be done for one that waits.
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        let due = self.waiting.iter().map(|fetch| fetch.next_due);
+        due.chain(self.waiting.iter().filter_map(|fetch| fetch.deadline)).min()
+    }
+
+    /// Takes out those that must be looked at: one for each question, the oldest. The others follow when it is
+    /// known whether there was anything.
+    pub(crate) fn take_due(&mut self) -> Vec<ParkedFetch<R>> {
+        let now = Instant::now();
+        let mut due: Vec<ParkedFetch<R>> = Vec::new();
+        let mut waiting = Vec::with_capacity(self.waiting.len());
+        for fetch in std::mem::take(&mut self.waiting) {
+            if fetch.answer.is_closed() {
+                continue;
+            }
+            let first = due.iter().all(|other| !other.request.same_question(&fetch.request));
+            if fetch.next_due <= now && first { due.push(fetch) } else { waiting.push(fetch) }
+        }
+        self.waiting = waiting;
+        due
+    }
+
+    /// Puts one back that was not looked at.
+    pub(crate) fn put_back(&mut self, fetch: ParkedFetch<R>) {
+        self.waiting.insert(0, fetch);
+    }
+
+    /// Answers one that was looked at, after the commit, or lets it wait on. Whether it got something.
+    pub(crate) fn looked(&mut self, mut fetch: ParkedFetch<R>, look: Look<R::Item>) -> bool {
+        if !look.items.is_empty() {
+            let delivery = Delivery::new(look.items, Arc::clone(&self.inbox));
+            // If nobody waits any more, dropping the delivery gives its locks back.
+            drop(fetch.answer.send(Ok(delivery)));
+            return true;
+        }
+        fetch.next_due = if look.next_due <= look.now {
+            Instant::now() + HELD_BY_OTHERS
+        } else {
+            self.local(look.next_due, look.now)
+        };
+        // Who asks the same has the same answer.
+        for other in &mut self.waiting {
+            if other.request.same_question(&fetch.request) {
+                other.next_due = other.next_due.max(fetch.next_due);
+            }
+        }
+        self.put_back(fetch);
+        false
+    }
+
+    /// Fails those that were to be looked at.
+    pub(crate) fn fail(fetches: Vec<ParkedFetch<R>>, error: &ProviderError) {
+        fetches.into_iter().for_each(|fetch| fetch.fail(error));
+    }
+
+    /// Answers those whose time is over, and forgets those that nobody waits for.
+    pub(crate) fn expire(&mut self) {
+        let now = Instant::now();
+        if self.waiting.iter().all(|fetch| !fetch.is_over(now) && !fetch.answer.is_closed()) {
+            return;
+        }
+        for fetch in std::mem::take(&mut self.waiting) {
+            // A fetch that does not wait is looked at once all the same.
+            if fetch.is_over(now) && fetch.next_due > now {
+                drop(fetch.answer.send(Ok(Delivery::new(Vec::new(), Arc::clone(&self.inbox)))));
+            } else if !fetch.answer.is_closed() {
+                self.waiting.push(fetch);
+            }
+        }
+    }
+}

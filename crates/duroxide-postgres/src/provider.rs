@@ -1,0 +1,423 @@
+//! The provider's trait, forwarded: each method packs its arguments and hands them to one operation.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide::providers::support::{is_reached, one_turn, one_work};
+use duroxide::providers::{
+    FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, SessionFetchConfig,
+    Suspects, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+};
+use duroxide_core::{
+    DispatcherCapabilityFilter, Event, ExecutionMetadata, OrchestrationStatus, ScheduledActivityIdentifier,
+    WorkItem,
+};
+use tokio::time::Instant;
+
+use crate::call::Work;
+use crate::carrier::closed;
+use crate::fault::Fault;
+use crate::history::{self, EncodedEvents};
+use crate::item::{EncodedItem, check_completion, check_message, check_work};
+use crate::parked::{ParkedFetch, Request as _};
+use crate::store::{PostgresProvider, transaction};
+use crate::token::Token;
+use crate::turn_commit::TurnCommit;
+use crate::{append, sessions, status, work};
+
+/// Reads on a connection of the pool.
+macro_rules! read {
+    ($store:expr, $operation:literal, $conn:ident => $read:expr) => {{
+        let $conn = $store.conn($operation).await?;
+        $read.await.map_err(|fault| fault.into_error($operation))
+    }};
+}
+
+/// The lock that a token names.
+fn parse(operation: &str, token: &str) -> Result<Token, ProviderError> {
+    Token::parse(token).map_err(|fault| fault.into_error(operation))
+}
+
+#[async_trait]
+impl Provider for PostgresProvider {
+    fn name(&self) -> &str {
+        "postgres"
+    }
+
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+        let turns = self.fetch_turns(one_turn(lock_timeout, poll_timeout, filter)).await?;
+        Ok(turns.into_iter().next().map(|turn| (turn.item, turn.lock_token, turn.attempts)))
+    }
+
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "ack_orchestration_item";
+        let commit = TurnCommit::new(
+            execution_id,
+            history_delta,
+            worker_items,
+            orchestrator_items,
+            metadata,
+            cancelled_activities,
+        );
+        let token = parse(OPERATION, lock_token)?;
+        let work = match commit {
+            Ok(commit) => Work::AckTurn { token, commit: Box::new(commit) },
+            // Without the lock nothing else about the call matters.
+            Err(fault) => Work::RefuseTurn { token, reason: fault.into_error(OPERATION).message },
+        };
+        self.carry(OPERATION, work).await
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "abandon_orchestration_item";
+        let token = parse(OPERATION, lock_token)?;
+        self.carry(OPERATION, Work::AbandonTurn { token, delay, ignore_attempt }).await
+    }
+
+    async fn renew_orchestration_item_lock(
+        &self,
+        lock_token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "renew_orchestration_item_lock";
+        let token = parse(OPERATION, lock_token)?;
+        self.carry(OPERATION, Work::RenewTurn { token, extend_for }).await
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+        let work = self.fetch_work(one_work(lock_timeout, poll_timeout, session, tag_filter)).await?;
+        Ok(work.into_iter().next().map(|work| (work.item, work.lock_token, work.attempts)))
+    }
+
+    async fn ack_work_item(
+        &self,
+        lock_token: &str,
+        completion: Option<WorkItem>,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "ack_work_item";
+        let token = parse(OPERATION, lock_token)?;
+        let completion = match completion {
+            Some(item) => check_completion(&item).and_then(|()| EncodedItem::new(item)).map(Some),
+            None => Ok(None),
+        };
+        let work = match completion {
+            Ok(completion) => Work::AckWork { token, completion },
+            Err(fault) => Work::RefuseWork { token, reason: fault.into_error(OPERATION).message },
+        };
+        self.carry(OPERATION, work).await
+    }
+
+    async fn abandon_work_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "abandon_work_item";
+        let token = parse(OPERATION, lock_token)?;
+        self.carry(OPERATION, Work::AbandonWork { token, delay, ignore_attempt }).await
+    }
+
+    async fn renew_work_item_lock(
+        &self,
+        lock_token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "renew_work_item_lock";
+        let token = parse(OPERATION, lock_token)?;
+        self.carry(OPERATION, Work::RenewWork { token, extend_for }).await
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owners: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError> {
+        let manual = self.manual();
+        let renewed: Result<usize, ProviderError> = transaction!(
+            self,
+            "renew_session_lock",
+            conn => sessions::renew(&conn, manual, owners, extend_for, idle_timeout)
+        );
+        // A claim may have been given up.
+        self.inbox.wake(false, true);
+        renewed
+    }
+
+    async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Result<usize, ProviderError> {
+        // How long a session may idle was decided when its claim was last renewed.
+        let manual = self.manual();
+        transaction!(self, "cleanup_orphaned_sessions", conn => sessions::cleanup(&conn, manual))
+    }
+
+    async fn enqueue_for_orchestrator(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "enqueue_for_orchestrator";
+        let checked = check_message(&item).and_then(|()| EncodedItem::new(item));
+        let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
+        self.carry(OPERATION, Work::Enqueue { item, delay }).await
+    }
+
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
+        const OPERATION: &str = "enqueue_for_worker";
+        let checked = check_work(&item).and_then(|()| EncodedItem::new(item));
+        let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
+        self.carry(OPERATION, Work::EnqueueWork { item }).await
+    }
+
+    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        self.history("read", instance, None).await
+    }
+
+    async fn read_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError> {
+        self.history("read_with_execution", instance, Some(execution_id)).await
+    }
+
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "append_with_execution";
+        let delta = EncodedEvents::new(new_events).map_err(|fault| fault.into_error(OPERATION))?;
+        let manual = self.manual();
+        let appended: Result<_, ProviderError> = transaction!(
+            self,
+            OPERATION,
+            conn => append::append(&conn, manual, instance, execution_id, &delta)
+        );
+        let effects = appended?;
+        self.follow(&effects);
+        Ok(())
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
+        read!(self, "get_custom_status", conn => status::custom_status(&conn, instance, last_seen_version))
+    }
+
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
+        read!(self, "get_kv_value", conn => status::kv_value(&conn, instance, key))
+    }
+
+    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
+        read!(self, "get_kv_all_values", conn => status::kv_all_values(&conn, instance))
+    }
+
+    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
+        read!(self, "get_instance_stats", conn => status::stats(&conn, instance))
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        Some(self)
+    }
+
+    async fn fetch_turns(&self, request: TurnRequest) -> Result<Vec<FetchedTurn>, ProviderError> {
+        self.take_turns(request).await
+    }
+
+    async fn fetch_work(&self, request: WorkRequest) -> Result<Vec<FetchedWork>, ProviderError> {
+        self.take_work(request).await
+    }
+
+    fn separates_suspects(&self) -> bool {
+        true
+    }
+
+    fn limits_sessions(&self) -> bool {
+        true
+    }
+
+    fn keeps_progress(&self) -> bool {
+        true
+    }
+
+    async fn record_progress(&self, lock_token: &str, details: &str) -> Result<(), ProviderError> {
+        const OPERATION: &str = "record_progress";
+        let token = parse(OPERATION, lock_token)?;
+        self.carry(OPERATION, Work::Progress { token, details: details.to_string() }).await
+    }
+
+    async fn lost_work_items(
+        &self,
+        lock_tokens: &[String],
+        _lock_timeout: Duration,
+    ) -> Result<Vec<String>, ProviderError> {
+        read!(self, "lost_work_items", conn => work::lost(&conn, self.manual(), lock_tokens))
+    }
+
+    async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {
+        read!(self, "orchestration_status", conn => status::orchestration_status(&conn, instance))
+    }
+
+    async fn wait_for_instance(
+        &self,
+        instance: &str,
+        until: WaitUntil<'_>,
+        timeout: Duration,
+    ) -> Result<Option<OrchestrationStatus>, ProviderError> {
+        let registration = self.waiters.register(instance);
+        let wait = async {
+            loop {
+                // Before the read, so that no change falls between it and the wait.
+                let change = registration.next_change();
+                let seen = self.orchestration_status(instance).await?;
+                if is_reached(self, instance, until, &seen).await? {
+                    return Ok(seen);
+                }
+                // Woken by this process and by others; should that get lost, a look now and then.
+                drop(tokio::time::timeout(self.patience(), change).await);
+            }
+        };
+        match tokio::time::timeout(timeout, wait).await {
+            Ok(reached) => reached.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+impl PostgresProvider {
+    /// The history of an execution, of the latest without an id; empty for an unknown one.
+    pub(crate) async fn history(
+        &self,
+        operation: &'static str,
+        instance: &str,
+        execution_id: Option<u64>,
+    ) -> Result<Vec<Event>, ProviderError> {
+        let conn = self.conn(operation).await?;
+        let read = history::read(&conn, instance, execution_id).await;
+        read.map_err(|fault| fault.into_error(operation))
+    }
+
+    /// Fetches turns. Whoever fetches decodes, not the task that everybody waits for.
+    async fn take_turns(&self, mut request: TurnRequest) -> Result<Vec<FetchedTurn>, ProviderError> {
+        const OPERATION: &str = TurnRequest::OPERATION;
+        let deadline = Instant::now().checked_add(request.poll_timeout);
+        let max_items = request.max_items.max(1);
+        let mut turns: Vec<FetchedTurn> = Vec::new();
+        let mut guards = Vec::new();
+        loop {
+            request.max_items = max_items - turns.len();
+            let timeout = left(deadline, turns.is_empty());
+            let (fetch, waiting) = ParkedFetch::new(request.clone(), timeout);
+            self.inbox.park_turns(fetch);
+            let delivery = waiting.await.map_err(|_| closed(OPERATION))??;
+            let (found, guard) = delivery.open();
+            guards.push(guard);
+            let mut passed_over = false;
+            for mut raw in found {
+                let admitted = raw.admit();
+                let (token, suspect) = (raw.token, raw.is_suspect());
+                if !admitted.aside.is_empty() {
+                    let (aside, left) = (admitted.aside.clone(), admitted.left);
+                    self.carry(OPERATION, Work::AsideMessages { token, aside, left }).await?;
+                }
+                if admitted.left == 0 {
+                    passed_over = true;
+                    continue;
+                }
+                let completed = raw.complete(self, &request, admitted).await;
+                let Some(turn) = completed.map_err(|fault: Fault| fault.into_error(OPERATION))? else {
+                    passed_over = true;
+                    continue;
+                };
+                if suspect {
+                    request.suspects = Suspects::Refuse;
+                }
+                turns.push(turn);
+            }
+            if !passed_over || turns.len() >= max_items {
+                guards.into_iter().for_each(crate::call::Guard::arrived);
+                return Ok(turns);
+            }
+        }
+    }
+
+    /// Fetches work items.
+    async fn take_work(&self, mut request: WorkRequest) -> Result<Vec<FetchedWork>, ProviderError> {
+        const OPERATION: &str = WorkRequest::OPERATION;
+        let deadline = Instant::now().checked_add(request.poll_timeout);
+        let max_items = request.max_items.max(1);
+        let mut work: Vec<FetchedWork> = Vec::new();
+        let mut guards = Vec::new();
+        loop {
+            request.max_items = max_items - work.len();
+            let timeout = left(deadline, work.is_empty());
+            let (fetch, waiting) = ParkedFetch::new(request.clone(), timeout);
+            self.inbox.park_work(fetch);
+            let delivery = waiting.await.map_err(|_| closed(OPERATION))??;
+            let (found, guard) = delivery.open();
+            guards.push(guard);
+            let mut passed_over = false;
+            for raw in found {
+                match raw.decode() {
+                    Ok(fetched) => {
+                        if fetched.suspect {
+                            request.suspects = Suspects::Refuse;
+                        }
+                        work.push(fetched);
+                    }
+                    Err((token, cause)) => {
+                        passed_over = true;
+                        self.carry(OPERATION, Work::AsideWork { token, cause }).await?;
+                    }
+                }
+            }
+            if !passed_over || work.len() >= max_items {
+                guards.into_iter().for_each(crate::call::Guard::arrived);
+                return Ok(work);
+            }
+        }
+    }
+}
+
+/// How long a fetch may still wait: not at all when it has something.
+fn left(deadline: Option<Instant>, is_empty: bool) -> Duration {
+    match deadline {
+        _ if !is_empty => Duration::ZERO,
+        Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+        None => Duration::MAX,
+    }
+}

@@ -1,0 +1,74 @@
+//! The schema: numbered migrations, carried out by one process at a time.
+
+use duroxide::providers::{ProviderError, ProviderErrorKind};
+
+use crate::connection::Conn;
+use crate::fault::Fault;
+use crate::values::lock_number;
+
+/// Every migration, in order. The schema's number is how many of them a database has seen. A migration that
+/// was released is never changed.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
+
+/// What stands in the table that marks a schema as ours.
+const MARK: &str = "CREATE TABLE IF NOT EXISTS {s}.duroxide_schema (version BIGINT NOT NULL)";
+
+/// Brings the schema up to date. Any number of processes may do so at once: one does it, the others wait.
+pub(crate) async fn migrate(conn: &Conn, schema: &str) -> Result<(), ProviderError> {
+    let failed = |fault: Fault| fault.into_error("open");
+    // The usual case needs no lock.
+    if version(conn, schema).await.map_err(failed)? == Some(MIGRATIONS.len()) {
+        return Ok(());
+    }
+    // Waiting for others that migrate may take longer than any wait of a running store.
+    let lock = lock_number(schema, "migration", "");
+    let begin = format!("BEGIN; SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0; \
+         SELECT pg_advisory_xact_lock({lock})");
+    let outcome = match conn.client.batch_execute(&begin).await {
+        Ok(()) => migrate_locked(conn, schema).await,
+        Err(error) => Err(Fault::from(error).into_error("open")),
+    };
+    let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    let ended = conn.client.batch_execute(end).await;
+    outcome.and_then(|()| ended.map_err(|error| Fault::from(error).into_error("open")))
+}
+
+async fn migrate_locked(conn: &Conn, schema: &str) -> Result<(), ProviderError> {
+    let failed = |fault: Fault| fault.into_error("open");
+    let seen = version(conn, schema).await.map_err(failed)?;
+    let known = MIGRATIONS.len();
+    if let Some(seen) = seen.filter(|seen| *seen > known) {
+        return Err(ProviderError::of_kind(
+            ProviderErrorKind::Invalid,
+            "open",
+            format!("schema {seen} is newer than this build's {known}: upgrade every program that uses this store"),
+        ));
+    }
+    let first = seen.unwrap_or(0);
+    if first == known {
+        return Ok(());
+    }
+    let mut script = String::new();
+    if seen.is_none() {
+        script += &format!("CREATE SCHEMA IF NOT EXISTS {schema}; {MARK}; \
+             INSERT INTO {{s}}.duroxide_schema VALUES (0);\n");
+    }
+    for migration in MIGRATIONS.iter().skip(first) {
+        script += migration;
+    }
+    script += &format!("UPDATE {{s}}.duroxide_schema SET version = {known};\n");
+    let script = script.replace("{s}", schema);
+    conn.client.batch_execute(&script).await.map_err(|error| failed(error.into()))
+}
+
+/// How many migrations a schema has seen; `None` for one that is not ours, or not there.
+async fn version(conn: &Conn, schema: &str) -> Result<Option<usize>, Fault> {
+    let table = format!("{schema}.duroxide_schema");
+    let found = conn.client.query("SELECT to_regclass($1) IS NOT NULL", &[&table]).await?;
+    if !found.first().is_some_and(|row| row.get(0)) {
+        return Ok(None);
+    }
+    let rows = conn.client.query(&format!("SELECT max(version) FROM {table}"), &[]).await?;
+    let version: Option<i64> = rows.first().and_then(|row| row.get(0));
+    Ok(version.map(|version| usize::try_from(version).unwrap_or(0)))
+}

@@ -1,0 +1,279 @@
+//! Sessions: who may run the activities that belong together, and fetching while such activities are queued.
+//!
+//! Which item comes first is decided step by step, in a transaction that holds the advisory lock of every
+//! session it claims.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use duroxide::providers::{SessionFetchConfig, SessionOverlap, Suspects, WorkRequest};
+
+use crate::connection::Conn;
+use crate::fault::Fault;
+use crate::fetch_turn::Look;
+use crate::fetch_work::{RawWork, accepted};
+use crate::flush::refresh_heads;
+use crate::pipeline::Pipeline;
+use crate::values::{Ms, NEVER, after, count, duration, from_text, lock_number, owned_text, random_bits};
+
+/// A work item that is ready.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    ready_at: Ms,
+    id: i64,
+    suspect: bool,
+    /// Its session and its tag.
+    session: Option<(String, String)>,
+}
+
+const NOW: &str = "SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)";
+const PLAIN: &str = "WITH RECURSIVE all_tags (t) AS ( \
+       SELECT min(w.tag) FROM {s}.work_items w WHERE w.session_id IS NULL \
+       UNION ALL \
+       SELECT (SELECT min(w.tag) FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag > all_tags.t) \
+       FROM all_tags WHERE all_tags.t IS NOT NULL), \
+     accepted AS MATERIALIZED (SELECT u.t FROM unnest($2::text[]) AS u (t) UNION ALL \
+       SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL) \
+     SELECT x.ready_at, x.id FROM accepted a CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+         AND w.suspect = $3::boolean AND w.ready_at <= $1::bigint \
+         ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) x ORDER BY x.ready_at, x.id";
+const PLAIN_DUE: &str = "SELECT min(w.ready_at) FROM {s}.work_items w WHERE w.session_id IS NULL \
+     AND ($1::text[] IS NULL OR w.tag = ANY($1::text[])) AND ($2::boolean OR NOT w.suspect) AND w.ready_at > $3";
+/// The heads of sessions that are ready, and from when on each is open to this owner.
+const HEADS: &str = "SELECT x.ready_at, x.work_id, x.suspect, x.session_id, x.tag, x.open_from FROM ( \
+       SELECT h.ready_at, h.work_id, h.suspect, h.session_id, h.tag, \
+         (CASE WHEN s.session_id IS NULL THEN 0 \
+               WHEN s.owner <> $3::text THEN s.locked_until \
+               WHEN NOT $4::boolean THEN 0 \
+               ELSE coalesce((SELECT max(w.ready_at) FROM {s}.work_items w WHERE w.session_id = h.session_id \
+                      AND w.lock_nonce IS NOT NULL AND w.ready_at > $1::bigint), 0) END) AS open_from, \
+         (s.owner IS NOT NULL AND s.owner = $3::text AND s.locked_until > $1::bigint) AS owned \
+       FROM {s}.session_heads h LEFT JOIN {s}.sessions s ON s.session_id = h.session_id \
+       WHERE ($2::text[] IS NULL OR h.tag = ANY($2::text[])) AND ($5::boolean OR NOT h.suspect) \
+         AND h.session_id <> ALL($6::text[])) x \
+     WHERE NOT $7::boolean OR x.owned ORDER BY x.ready_at, x.work_id";
+const OWNED: &str = "SELECT count(*), min(locked_until) FROM {s}.sessions WHERE owner = $1 AND locked_until > $2";
+const TRY_RESERVE: &str = "SELECT pg_try_advisory_xact_lock($1)";
+const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint, suspect = TRUE, \
+       suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), lock_nonce = $3::bigint \
+       WHERE w.id = $1 RETURNING w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, \
+       w.instance_id) \
+     SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version \
+     FROM t LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id";
+const CLAIM: &str = "INSERT INTO {s}.sessions AS s (session_id, owner, locked_until, last_activity_at) \
+     VALUES ($1, $2, $3, $4) ON CONFLICT (session_id) DO UPDATE SET owner = $2, last_activity_at = $4, \
+     locked_until = CASE WHEN s.locked_until <= $4 THEN $3 ELSE greatest(s.locked_until, $5::bigint) END";
+
+/// One fetch under way.
+struct Fetch<'a> {
+    conn: &'a Conn,
+    request: &'a WorkRequest,
+    config: Option<&'a SessionFetchConfig>,
+    now: Ms,
+    next_due: Ms,
+    suspects: Suspects,
+    /// Sessions that another transaction works on.
+    passed: BTreeSet<String>,
+}
+
+/// Locks the work items that have been ready longest and that the worker accepts, those of sessions included.
+pub(crate) async fn fetch(
+    conn: &Conn,
+    manual: Option<Ms>,
+    request: &WorkRequest,
+) -> Result<Look<RawWork>, Fault> {
+    conn.execute("BEGIN", &[]).await?;
+    let now: Ms = conn.first(NOW, &[&manual]).await?.map_or(0, |row| row.get(0));
+    let mut fetch = Fetch {
+        conn,
+        request,
+        config: request.session.as_ref(),
+        now,
+        next_due: NEVER,
+        suspects: request.suspects,
+        passed: BTreeSet::new(),
+    };
+    let max_items = request.max_items.max(1);
+    let mut items = Vec::new();
+    let mut plain: std::collections::VecDeque<Candidate> = fetch.plain(max_items).await?.into();
+    let mut in_session = fetch.oldest_of_sessions().await?;
+    while items.len() < max_items {
+        if fetch.suspects == Suspects::Refuse {
+            plain.retain(|candidate| !candidate.suspect);
+        }
+        let from_session =
+            in_session.as_ref().is_some_and(|head| plain.front().is_none_or(|first| head < first));
+        let candidate = if from_session { in_session.take() } else { plain.pop_front() };
+        let Some(candidate) = candidate else { break };
+        let Some(work) = fetch.take(&candidate).await? else { continue };
+        items.push(work);
+        if candidate.suspect {
+            fetch.suspects = Suspects::Refuse;
+        }
+        if from_session || candidate.suspect {
+            in_session = fetch.oldest_of_sessions().await?;
+        }
+    }
+    if items.is_empty() {
+        fetch.note_plain_due().await?;
+    }
+    let next_due = if fetch.passed.is_empty() { fetch.next_due } else { now };
+    conn.execute("COMMIT", &[]).await.map_err(|fault| match fault {
+        Fault::Storage(error) if error.as_db_error().is_none() => Fault::UnknownOutcome(error.to_string()),
+        other => other,
+    })?;
+    Ok(Look { items, now, next_due })
+}
+
+impl Fetch<'_> {
+    fn admits_suspects(&self) -> bool {
+        match self.suspects {
+            Suspects::AdmitOne => true,
+            Suspects::Refuse => false,
+        }
+    }
+
+    /// The ready work items without a session, oldest first, at most one suspect among them.
+    async fn plain(&self, wanted: usize) -> Result<Vec<Candidate>, Fault> {
+        let tags = accepted(&self.request.tags);
+        let mut found = Vec::new();
+        for suspect in [false, true] {
+            if suspect && !self.admits_suspects() {
+                continue;
+            }
+            let limit = if suspect { 1 } else { count(wanted) };
+            let rows = self.conn.query(PLAIN, &[&self.now, &tags, &suspect, &limit]).await?;
+            let candidates = rows.iter().map(|row| Candidate {
+                ready_at: row.get(0),
+                id: row.get(1),
+                suspect,
+                session: None,
+            });
+            found.extend(candidates.take(usize::try_from(limit).unwrap_or(usize::MAX)));
+        }
+        found.sort_unstable();
+        found.truncate(wanted);
+        Ok(found)
+    }
+
+    async fn note_plain_due(&mut self) -> Result<(), Fault> {
+        let tags = accepted(&self.request.tags);
+        let row = self.conn.first(PLAIN_DUE, &[&tags, &self.admits_suspects(), &self.now]).await?;
+        self.due(row.and_then(|row| row.get::<_, Option<Ms>>(0)).unwrap_or(NEVER));
+        Ok(())
+    }
+
+    fn due(&mut self, at: Ms) {
+        self.next_due = self.next_due.min(at);
+    }
+
+    /// The oldest ready item of the sessions that are free or owned by who asks. Its session is locked.
+    async fn oldest_of_sessions(&mut self) -> Result<Option<Candidate>, Fault> {
+        let Some(config) = self.config else { return Ok(None) };
+        loop {
+            let Some(head) = self.first_open_head(config).await? else { return Ok(None) };
+            let Some((session_id, _)) = &head.session else { return Ok(None) };
+            let number = lock_number(self.conn.schema(), "session", session_id);
+            let reserved = self.conn.first(TRY_RESERVE, &[&number]).await?;
+            if !reserved.is_some_and(|row| row.get(0)) {
+                self.passed.insert(session_id.clone());
+                continue;
+            }
+            // What was read before the lock was ours may have changed.
+            if self.first_open_head(config).await?.as_ref() == Some(&head) {
+                return Ok(Some(head));
+            }
+        }
+    }
+
+    async fn first_open_head(&mut self, config: &SessionFetchConfig) -> Result<Option<Candidate>, Fault> {
+        let full = self.is_full(config).await?;
+        let one_at_a_time = match self.request.session_limits.overlap {
+            SessionOverlap::OneAtATime => true,
+            SessionOverlap::Parallel => false,
+        };
+        let tags = accepted(&self.request.tags);
+        let owner = owned_text(&config.owner_id);
+        let passed: Vec<String> = self.passed.iter().map(|id| owned_text(id)).collect();
+        let suspects = self.admits_suspects();
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+            [&self.now, &tags, &owner, &one_at_a_time, &suspects, &passed, &full];
+        for row in self.conn.query(HEADS, &params).await? {
+            let ready_at: Ms = row.get(0);
+            let open_from = ready_at.max(row.get(5));
+            if open_from > self.now {
+                self.due(open_from);
+                continue;
+            }
+            let session = Some((from_text(row.get(3)), from_text(row.get(4))));
+            return Ok(Some(Candidate { ready_at, id: row.get(1), suspect: row.get(2), session }));
+        }
+        Ok(None)
+    }
+
+    /// Whether the owner holds as many sessions as it may. Then the end of a claim is the next chance for
+    /// others.
+    async fn is_full(&mut self, config: &SessionFetchConfig) -> Result<bool, Fault> {
+        let max_owned = self.request.session_limits.max_owned;
+        if max_owned == usize::MAX {
+            return Ok(false);
+        }
+        let row = self.conn.first(OWNED, &[&owned_text(&config.owner_id), &self.now]).await?;
+        let (owned, first_end): (i64, Option<Ms>) =
+            row.map_or((0, None), |row| (row.get(0), row.get(1)));
+        let full = usize::try_from(owned).is_ok_and(|owned| owned >= max_owned);
+        if full {
+            self.due(first_end.unwrap_or(NEVER));
+        }
+        Ok(full)
+    }
+
+    async fn take(&mut self, candidate: &Candidate) -> Result<Option<RawWork>, Fault> {
+        let locked_until = after(self.now, self.request.lock_timeout);
+        let taken = self.conn.first(TAKE, &[&candidate.id, &locked_until, &random_bits()]).await?;
+        let Some(work) = taken.and_then(|row| RawWork::from_row(&row, 0)) else { return Ok(None) };
+        if let (Some(place), Some(config)) = (&candidate.session, self.config) {
+            let claimed_until = after(self.now, config.lock_timeout).max(locked_until);
+            let (session_id, owner) = (owned_text(&place.0), owned_text(&config.owner_id));
+            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+                [&session_id, &owner, &claimed_until, &self.now, &locked_until];
+            self.conn.execute(CLAIM, &params).await?;
+            let mut pipeline = Pipeline::default();
+            refresh_heads(&mut pipeline, std::iter::once(place));
+            pipeline.run(self.conn).await?.all()?;
+        }
+        Ok(Some(work))
+    }
+}
+
+/// Extends the live claims of these owners on sessions that were used within `idle_timeout`; how many.
+pub(crate) async fn renew(
+    conn: &Conn,
+    manual: Option<Ms>,
+    owners: &[&str],
+    extend_for: Duration,
+    idle_timeout: Duration,
+) -> Result<usize, Fault> {
+    const SQL: &str = "WITH c AS MATERIALIZED (SELECT coalesce($1::bigint, \
+           (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now) \
+         UPDATE {s}.sessions s SET locked_until = greatest((SELECT now FROM c) + $3::bigint, coalesce( \
+           (SELECT max(w.ready_at) FROM {s}.work_items w WHERE w.session_id = s.session_id \
+            AND w.lock_nonce IS NOT NULL), 0)) \
+         WHERE s.owner = ANY($2::text[]) AND s.locked_until > (SELECT now FROM c) \
+         AND s.last_activity_at >= (SELECT now FROM c) - $4::bigint";
+    let owners: Vec<String> = owners.iter().map(|owner| owned_text(owner)).collect();
+    let far = i64::MAX / 4;
+    let (extend, idle) = (duration(extend_for).min(far), duration(idle_timeout).min(far));
+    let renewed = conn.execute(SQL, &[&manual, &owners, &extend, &idle]).await?;
+    Ok(usize::try_from(renewed).unwrap_or(usize::MAX))
+}
+
+/// Removes sessions whose claim has expired and for which nothing is queued; how many.
+pub(crate) async fn cleanup(conn: &Conn, manual: Option<Ms>) -> Result<usize, Fault> {
+    const SQL: &str = "DELETE FROM {s}.sessions s WHERE s.locked_until <= \
+           coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) \
+         AND NOT EXISTS (SELECT 1 FROM {s}.session_heads h WHERE h.session_id = s.session_id)";
+    let removed = conn.execute(SQL, &[&manual]).await?;
+    Ok(usize::try_from(removed).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,62 @@
+//! What a store counts about itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a store has done since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PostgresStatistics {
+    /// Transactions of the runtime's calls that wrote something and were committed.
+    pub commits: u64,
+    /// Calls that they and transactions without changes carried, fetches included.
+    pub calls: u64,
+    /// SQL statements, those that begin and end transactions included.
+    pub statements: u64,
+    /// Messages dropped because their instance does not exist or has ended.
+    pub dropped_messages: u64,
+    /// Messages dropped because the instance they were kept for did not start in time.
+    pub expired_messages: u64,
+    /// Messages and work items set aside because they did not decode.
+    pub set_aside: u64,
+    /// Transactions that were carried out again, because another was in their way.
+    pub conflicts: u64,
+    /// How often a new connection had to be made for the runtime's calls.
+    pub reconnects: u64,
+    /// Notifications of other processes.
+    pub notifications: u64,
+}
+
+/// The counters behind [`PostgresStatistics`].
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: AtomicU64,
+    pub(crate) calls: AtomicU64,
+    pub(crate) statements: AtomicU64,
+    pub(crate) dropped_messages: AtomicU64,
+    pub(crate) expired_messages: AtomicU64,
+    pub(crate) set_aside: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
+    pub(crate) reconnects: AtomicU64,
+    pub(crate) notifications: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn snapshot(&self) -> PostgresStatistics {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        PostgresStatistics {
+            commits: load(&self.commits),
+            calls: load(&self.calls),
+            statements: load(&self.statements),
+            dropped_messages: load(&self.dropped_messages),
+            expired_messages: load(&self.expired_messages),
+            set_aside: load(&self.set_aside),
+            conflicts: load(&self.conflicts),
+            reconnects: load(&self.reconnects),
+            notifications: load(&self.notifications),
+        }
+    }
+}
+
+/// Adds to a counter.
+pub(crate) fn add(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}

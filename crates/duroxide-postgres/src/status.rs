@@ -1,0 +1,91 @@
+//! What can be read of one instance: its status, custom status, KV store and size.
+
+use std::collections::HashMap;
+
+use duroxide::providers::SystemStats;
+use duroxide::providers::support::Status;
+use duroxide_core::{ErrorDetails, OrchestrationStatus};
+
+use crate::connection::Conn;
+use crate::execution_row::stored_status;
+use crate::fault::Fault;
+use crate::values::{from_column, from_json, from_text, owned_text, to_column};
+
+/// What a client sees of an instance: one read by primary keys, whatever the length of its history.
+pub(crate) async fn orchestration_status(
+    conn: &Conn,
+    instance: &str,
+) -> Result<OrchestrationStatus, Fault> {
+    const SQL: &str = "SELECT i.status, c.status, c.version, e.output, e.failure FROM {s}.instances i \
+         JOIN {s}.queues q ON q.key = i.key \
+         LEFT JOIN {s}.custom_statuses c ON c.instance_key = i.key \
+         LEFT JOIN {s}.executions e ON e.instance_key = i.key AND e.execution_id = q.current_execution_id \
+         WHERE i.instance_id = $1";
+    let Some(row) = conn.first(SQL, &[&owned_text(instance)]).await? else {
+        return Ok(OrchestrationStatus::NotFound);
+    };
+    let text = |column: usize| row.get::<_, Option<String>>(column).map(from_text);
+    let custom_status = text(1);
+    let custom_status_version = from_column(row.get::<_, Option<i64>>(2).unwrap_or(0));
+    let output = text(3).unwrap_or_default();
+    match stored_status(row.get(0))? {
+        Status::Running | Status::ContinuedAsNew => {
+            Ok(OrchestrationStatus::Running { custom_status, custom_status_version })
+        }
+        Status::Completed => Ok(OrchestrationStatus::Completed { output, custom_status, custom_status_version }),
+        Status::Failed => {
+            let details = match row.get::<_, Option<String>>(4) {
+                Some(json) => from_json(&json).map_err(|cause| {
+                    Fault::Corrupt(format!("the failure of instance '{instance}': {cause}"))
+                })?,
+                None => ErrorDetails::orchestration_failed(output),
+            };
+            Ok(OrchestrationStatus::Failed { details, custom_status, custom_status_version })
+        }
+    }
+}
+
+/// The custom status, if its version is above `last_seen`.
+pub(crate) async fn custom_status(
+    conn: &Conn,
+    instance: &str,
+    last_seen: u64,
+) -> Result<Option<(Option<String>, u64)>, Fault> {
+    const SQL: &str = "SELECT c.status, c.version FROM {s}.custom_statuses c \
+         JOIN {s}.instances i ON i.key = c.instance_key WHERE i.instance_id = $1 AND c.version > $2";
+    let row = conn.first(SQL, &[&owned_text(instance), &to_column(last_seen)]).await?;
+    Ok(row.map(|row| (row.get::<_, Option<String>>(0).map(from_text), from_column(row.get(1)))))
+}
+
+/// One value of a KV store.
+pub(crate) async fn kv_value(conn: &Conn, instance: &str, key: &str) -> Result<Option<String>, Fault> {
+    const SQL: &str = "SELECT kv.value FROM {s}.kv JOIN {s}.instances i ON i.key = kv.instance_key \
+         WHERE i.instance_id = $1 AND kv.key = $2";
+    let row = conn.first(SQL, &[&owned_text(instance), &owned_text(key)]).await?;
+    Ok(row.map(|row| from_text(row.get(0))))
+}
+
+/// All values of a KV store.
+pub(crate) async fn kv_all_values(conn: &Conn, instance: &str) -> Result<HashMap<String, String>, Fault> {
+    const SQL: &str = "SELECT kv.key, kv.value FROM {s}.kv JOIN {s}.instances i ON i.key = kv.instance_key \
+         WHERE i.instance_id = $1";
+    let rows = conn.query(SQL, &[&owned_text(instance)]).await?;
+    Ok(rows.iter().map(|row| (from_text(row.get(0)), from_text(row.get(1)))).collect())
+}
+
+/// The size of an instance. Everything but the KV store's size is kept in columns.
+pub(crate) async fn stats(conn: &Conn, instance: &str) -> Result<Option<SystemStats>, Fault> {
+    const SQL: &str = "SELECT e.event_count, e.history_bytes, q.inbox_count, \
+         (SELECT count(*) FROM {s}.kv WHERE instance_key = i.key), \
+         (SELECT coalesce(sum(octet_length(value)), 0)::bigint FROM {s}.kv WHERE instance_key = i.key) \
+         FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key LEFT JOIN {s}.executions e \
+         ON e.instance_key = i.key AND e.execution_id = q.current_execution_id WHERE i.instance_id = $1";
+    let row = conn.first(SQL, &[&owned_text(instance)]).await?;
+    Ok(row.map(|row| SystemStats {
+        history_event_count: row.get::<_, Option<i64>>(0).map_or(0, from_column),
+        history_size_bytes: row.get::<_, Option<i64>>(1).map_or(0, from_column),
+        queue_pending_count: from_column(row.get(2)),
+        kv_user_key_count: from_column(row.get(3)),
+        kv_total_value_bytes: from_column(row.get(4)),
+    }))
+}

@@ -1,0 +1,227 @@
+//! The provider itself: how calls reach the task that carries them out, and the pool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool::managed::{Object, Pool, Timeouts};
+use duroxide::providers::support::Waiters;
+use duroxide::providers::{ProviderError, ProviderErrorKind};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::call::{Call, Work};
+use crate::carrier::{Carrier, Inbox, closed};
+use crate::connection::{Conn, Manager, Target};
+use crate::effects::Effects;
+use crate::fault::Fault;
+use crate::listener::Listener;
+use crate::options::PostgresOptions;
+use crate::set_aside::{self, SetAsideItem};
+use crate::statistics::{Counters, PostgresStatistics, add};
+use crate::values::{Ms, to_column};
+use crate::{messages, release, schema};
+
+/// A connection of the pool.
+pub(crate) type Pooled = Object<Manager>;
+
+/// How often a transaction of a management call is tried again when others are in its way.
+const MAX_CONFLICTS: u32 = 20;
+
+/// The store in a PostgreSQL database.
+///
+/// Any number of processes may use one schema. Must be made and used inside a tokio runtime, which it needs for
+/// its connections; dropping it closes them.
+pub struct PostgresProvider {
+    pub(crate) inbox: Arc<Inbox>,
+    pool: Pool<Manager>,
+    pub(crate) waiters: Arc<Waiters>,
+    counters: Arc<Counters>,
+    pub(crate) options: PostgresOptions,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl PostgresProvider {
+    /// Opens the store that a URL names: `postgres://user:password@host:port/database`, or the same in the form
+    /// `host=.. user=..`. Several hosts may be named; the one that takes writes is used.
+    ///
+    /// Creates the schema if it is missing and brings an older one up to date; any number of processes may do so
+    /// at once. Fails, and changes nothing, for a schema that a newer build has written.
+    pub async fn new(url: &str, options: Option<PostgresOptions>) -> Result<Self, ProviderError> {
+        let options = options.unwrap_or_default();
+        let counters = Arc::new(Counters::default());
+        let invalid = |text| ProviderError::of_kind(ProviderErrorKind::Invalid, "open", text);
+        let target = Arc::new(Target::new(url, &options, Arc::clone(&counters)).map_err(invalid)?);
+        let failed = |fault: Fault| fault.into_error("open");
+        let conn = target.connect().await.map_err(failed)?;
+        schema::migrate(&conn, &target.schema).await?;
+        let wait = Some(options.connect_timeout);
+        let pool = Pool::builder(Manager(Arc::clone(&target)))
+            .max_size(options.pool_size.max(1))
+            .timeouts(Timeouts { wait, create: wait, recycle: wait })
+            .runtime(deadpool::Runtime::Tokio1)
+            .build()
+            .map_err(|cause| invalid(format!("the pool of connections: {cause}")))?;
+        let inbox = Arc::new(Inbox::default());
+        let waiters = Arc::new(Waiters::default());
+        let mut store = Self { inbox, pool, waiters, counters, options, tasks: Vec::new() };
+        store.drop_expired().await?;
+        store.start(target, conn);
+        Ok(store)
+    }
+
+    fn start(&mut self, target: Arc<Target>, conn: Conn) {
+        let listener = Listener::new(
+            Arc::clone(&target),
+            &self.options,
+            Arc::clone(&self.inbox),
+            Arc::clone(&self.waiters),
+            Arc::clone(&self.counters),
+        );
+        let carrier = Carrier::new(
+            target,
+            self.options.clone(),
+            Arc::clone(&self.counters),
+            Arc::clone(&self.waiters),
+            Arc::clone(&self.inbox),
+            conn,
+        );
+        self.tasks.push(tokio::spawn(carrier.run()));
+        self.tasks.push(tokio::spawn(listener.run()));
+    }
+
+    async fn drop_expired(&self) -> Result<(), ProviderError> {
+        let conn = self.conn("open").await?;
+        let failed = |fault: Fault| fault.into_error("open");
+        let now = crate::admin::now_ms(&conn, self.manual()).await.map_err(failed)?;
+        let retention = duroxide_core::limits::EARLY_MESSAGE_RETENTION_MS;
+        let cutoff = to_column(now.saturating_sub(retention));
+        let expired = messages::drop_expired(&conn, cutoff).await.map_err(failed)?;
+        Effects { expired, ..Effects::default() }.report(&self.counters);
+        Ok(())
+    }
+
+    /// What the store has done since it was opened.
+    pub fn statistics(&self) -> PostgresStatistics {
+        self.counters.snapshot()
+    }
+
+    /// Messages and work items that did not decode and were set aside, oldest first.
+    pub async fn list_set_aside(&self) -> Result<Vec<SetAsideItem>, ProviderError> {
+        let conn = self.conn("list_set_aside").await?;
+        set_aside::list(&conn).await.map_err(|fault| fault.into_error("list_set_aside"))
+    }
+
+    /// How often the messages in an instance's inbox have been fetched, the highest count among them.
+    pub async fn max_attempt_count(&self, instance: &str) -> Result<u32, ProviderError> {
+        let conn = self.conn("max_attempt_count").await?;
+        release::max_attempts(&conn, instance).await.map_err(|fault| fault.into_error("max_attempt_count"))
+    }
+
+    /// The time of a clock that a test moves.
+    pub(crate) fn manual(&self) -> Option<Ms> {
+        self.options.clock.as_ref().map(|clock| to_column(clock.now_ms()))
+    }
+
+    /// A connection of the pool.
+    pub(crate) async fn conn(&self, operation: &str) -> Result<Pooled, ProviderError> {
+        self.pooled().await.map_err(|fault| fault.into_error(operation))
+    }
+
+    pub(crate) async fn pooled(&self) -> Result<Pooled, Fault> {
+        Ok(self.pool.get().await?)
+    }
+
+    /// Has a call carried out in the next transaction.
+    pub(crate) async fn carry(&self, operation: &'static str, work: Work) -> Result<(), ProviderError> {
+        let (answer, waiting) = oneshot::channel();
+        self.inbox.send(Call { operation, work, answer });
+        waiting.await.map_err(|_| closed(operation))?
+    }
+
+    /// What is to be done after a transaction of a management call failed: `None` to try it again, because
+    /// another was in its way.
+    pub(crate) fn failed(
+        &self,
+        conn: Pooled,
+        operation: &str,
+        fault: Fault,
+        conflicts: &mut u32,
+    ) -> Option<ProviderError> {
+        // A connection on which something went wrong is not used again.
+        drop(Object::take(conn));
+        if !fault.is_conflict() || *conflicts == MAX_CONFLICTS {
+            return Some(fault.into_error(operation));
+        }
+        *conflicts += 1;
+        add(&self.counters.conflicts, 1);
+        None
+    }
+
+    /// What must follow a transaction of a management call.
+    pub(crate) fn follow(&self, effects: &Effects) {
+        effects.report(&self.counters);
+        self.waiters.wake(&effects.changed);
+        self.inbox.wake(true, true);
+    }
+
+    /// How long one that waits for an instance trusts that it would be woken.
+    pub(crate) fn patience(&self) -> Duration {
+        self.options.poll_interval
+    }
+}
+
+/// Carries a management call out in a transaction of its own, again if others are in its way.
+macro_rules! transaction {
+    ($store:expr, $operation:expr, $conn:ident => $body:expr) => {{
+        let mut conflicts = 0;
+        loop {
+            let $conn = $store.conn($operation).await?;
+            let outcome = match $conn.execute("BEGIN", &[]).await {
+                Ok(_) => $crate::store::end(&$conn, $body.await).await,
+                Err(fault) => Err(fault),
+            };
+            match outcome {
+                Ok(value) => break Ok(value),
+                Err(fault) => {
+                    if let Some(error) = $store.failed($conn, $operation, fault, &mut conflicts) {
+                        break Err(error);
+                    }
+                }
+            }
+        }
+    }};
+}
+pub(crate) use transaction;
+
+/// Ends a transaction as its outcome demands.
+pub(crate) async fn end<T>(conn: &Conn, outcome: Result<T, Fault>) -> Result<T, Fault> {
+    let value = match outcome {
+        Ok(value) => value,
+        Err(fault) => {
+            // If this fails the connection is closed, which rolls back as well.
+            drop(conn.execute("ROLLBACK", &[]).await);
+            return Err(fault);
+        }
+    };
+    match conn.execute("COMMIT", &[]).await {
+        Ok(_) => Ok(value),
+        Err(Fault::Storage(error)) if error.as_db_error().is_none() => {
+            Err(Fault::UnknownOutcome(error.to_string()))
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+impl Drop for PostgresProvider {
+    fn drop(&mut self) {
+        self.inbox.stop();
+        self.tasks.iter().for_each(JoinHandle::abort);
+        self.pool.close();
+    }
+}
+
+impl std::fmt::Debug for PostgresProvider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresProvider").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,5 @@
+//! The provider contract on the PostgreSQL store.
+
+mod support;
+
+duroxide::provider_validation_tests!(support::PostgresFactory::default());
