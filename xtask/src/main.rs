@@ -1,7 +1,9 @@
 //! Chores of the workspace, run as `cargo xtask <command>`.
 //!
-//! It uses the standard library alone, so that it builds in a second and needs no network.
+//! It uses the standard library alone, and a crate that does the same, so that it builds in a second and needs no
+//! network.
 
+mod postgres;
 mod soak;
 mod test_run;
 mod tidy;
@@ -12,6 +14,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
+  postgres         install PostgreSQL if it is missing, start a private server, and keep it until a key is pressed
   tidy             check the rules of the workspace that the compiler does not
   soak             the long runs that must not grow, and a late page of a long listing (half an hour or so)
   test [PART..]    run everything that must be green before a change lands, or only the named parts
@@ -23,6 +26,7 @@ fn main() -> ExitCode {
     let passed = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy::run(&root),
         ["test", parts @ ..] => test_run::run(&root, parts),
+        ["postgres"] => postgres::run(),
         ["soak"] => soak::run(&root),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);

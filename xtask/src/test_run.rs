@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::postgres::TestServer;
 use crate::{say, tidy};
 
 /// How long one example may run. They finish in a second or two; a minute means that one hangs.
@@ -32,6 +33,8 @@ struct Part {
 enum Work {
     /// One call of cargo.
     Cargo(&'static [&'static str]),
+    /// One call of cargo whose tests may use a PostgreSQL server.
+    WithServer(&'static [&'static str]),
     /// One call of cargo where a warning of rustdoc is an error.
     StrictDocs(&'static [&'static str]),
     /// The rules of [`tidy`].
@@ -63,7 +66,7 @@ fn parts() -> Vec<Part> {
         ),
         part(
             "tests",
-            Work::Cargo(&[
+            Work::WithServer(&[
                 "test",
                 "--workspace",
                 "--all-features",
@@ -118,6 +121,10 @@ pub(crate) fn run(root: &Path, only: &[&str]) -> bool {
 fn carry_out(root: &Path, work: &Work) -> Result<(), String> {
     match work {
         Work::Cargo(arguments) => finish(cargo(root).args(*arguments)),
+        Work::WithServer(arguments) => {
+            let server = TestServer::start()?;
+            finish(cargo(root).args(*arguments).envs(server.variable()))
+        }
         Work::StrictDocs(arguments) => {
             finish(cargo(root).args(*arguments).env("RUSTDOCFLAGS", "-D warnings"))
         }

@@ -87,7 +87,8 @@ pub(crate) async fn execution_info(
          FROM {s}.executions e JOIN {s}.instances i ON i.key = e.instance_key \
          WHERE i.instance_id = $1 AND e.execution_id = $2";
     let row = conn.first(SQL, &[&owned_text(instance), &to_column(execution_id)]).await?;
-    let row = row.ok_or_else(|| Fault::NotFound(format!("execution {execution_id} of instance '{instance}'")))?;
+    let row =
+        row.ok_or_else(|| Fault::NotFound(format!("execution {execution_id} of instance '{instance}'")))?;
     Ok(ExecutionInfo {
         execution_id: from_column(row.get(0)),
         status: stored_status(row.get(1))?.word().to_string(),
@@ -183,7 +184,8 @@ pub(crate) async fn trees(conn: &Conn, roots: Vec<String>) -> Result<Vec<String>
         let mut found = children_of(conn, &generation).await?;
         // Families in the order of their parents.
         found.sort_by_key(|(parent, _)| generation.iter().position(|id| id == parent));
-        generation = found.into_iter().map(|(_, child)| child).filter(|child| seen.insert(child.clone())).collect();
+        generation =
+            found.into_iter().map(|(_, child)| child).filter(|child| seen.insert(child.clone())).collect();
         all_ids.extend(generation.iter().cloned());
     }
     Ok(all_ids)

@@ -20,31 +20,72 @@ use crate::working_set::{Wanted, WorkingSet};
 /// A call that waits for a transaction.
 pub(crate) struct Call {
     pub(crate) operation: &'static str,
-    pub(crate) work: Work,
+    pub(crate) work: Task,
     pub(crate) answer: oneshot::Sender<Result<(), ProviderError>>,
 }
 
 /// What a call asks for.
 #[derive(Debug)]
-pub(crate) enum Work {
-    AckTurn { token: Token, commit: Box<TurnCommit> },
+pub(crate) enum Task {
+    AckTurn {
+        token: Token,
+        commit: Box<TurnCommit>,
+    },
     /// An ack that is wrong in itself.
-    RefuseTurn { token: Token, reason: String },
-    AbandonTurn { token: Token, delay: Option<Duration>, ignore_attempt: bool },
-    RenewTurn { token: Token, extend_for: Duration },
-    Enqueue { item: EncodedItem, delay: Option<Duration> },
-    EnqueueWork { item: EncodedItem },
-    AckWork { token: Token, completion: Option<EncodedItem> },
+    RefuseTurn {
+        token: Token,
+        reason: String,
+    },
+    AbandonTurn {
+        token: Token,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    },
+    RenewTurn {
+        token: Token,
+        extend_for: Duration,
+    },
+    Enqueue {
+        item: EncodedItem,
+        delay: Option<Duration>,
+    },
+    EnqueueWork {
+        item: EncodedItem,
+    },
+    AckWork {
+        token: Token,
+        completion: Option<EncodedItem>,
+    },
     /// An ack that is wrong in itself.
-    RefuseWork { token: Token, reason: String },
-    AbandonWork { token: Token, delay: Option<Duration>, ignore_attempt: bool },
-    RenewWork { token: Token, extend_for: Duration },
-    Progress { token: Token, details: String },
-    AsideMessages { token: Token, aside: Vec<AsideMessage>, left: usize },
-    AsideWork { token: Token, cause: String },
+    RefuseWork {
+        token: Token,
+        reason: String,
+    },
+    AbandonWork {
+        token: Token,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    },
+    RenewWork {
+        token: Token,
+        extend_for: Duration,
+    },
+    Progress {
+        token: Token,
+        details: String,
+    },
+    AsideMessages {
+        token: Token,
+        aside: Vec<AsideMessage>,
+        left: usize,
+    },
+    AsideWork {
+        token: Token,
+        cause: String,
+    },
 }
 
-impl Work {
+impl Task {
     /// What it weighs in a group.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -202,8 +243,8 @@ impl Drop for Guard {
         for token in self.tokens.drain(..) {
             let (delay, ignore_attempt) = (None, true);
             let work = match self.queue {
-                Queue::Turns => Work::AbandonTurn { token, delay, ignore_attempt },
-                Queue::Work => Work::AbandonWork { token, delay, ignore_attempt },
+                Queue::Turns => Task::AbandonTurn { token, delay, ignore_attempt },
+                Queue::Work => Task::AbandonWork { token, delay, ignore_attempt },
             };
             // Nobody waits for the answer. If it fails, the lock expires.
             let (answer, _) = oneshot::channel();

@@ -29,11 +29,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn new(
-        url: &str,
-        options: &PostgresOptions,
-        counters: Arc<Counters>,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(url: &str, options: &PostgresOptions, counters: Arc<Counters>) -> Result<Self, String> {
         // The error does not quote the URL, which may hold a password.
         let mut config: Config = url.parse().map_err(|cause| format!("the URL of the store: {cause}"))?;
         if options.schema.is_empty() || options.schema.len() > 63 || options.schema.contains('\0') {

@@ -123,7 +123,12 @@ pub(crate) struct RawTurn {
 }
 
 /// Adds the statements that lock what is ready.
-pub(crate) fn look(pipeline: &mut Pipeline, manual: Option<Ms>, request: &TurnRequest, wanted: usize) -> Places {
+pub(crate) fn look(
+    pipeline: &mut Pipeline,
+    manual: Option<Ms>,
+    request: &TurnRequest,
+    wanted: usize,
+) -> Places {
     let (low, high) = ranges(request);
     let suspects: i64 = match request.suspects {
         Suspects::AdmitOne => 1,
@@ -209,7 +214,8 @@ impl RawTurn {
         let mut admitted =
             Admitted { items: Vec::new(), attempts: 0, error: None, aside: Vec::new(), left: 0 };
         let places = self.visible.iter().zip(&self.positions).zip(&self.kinds).zip(&self.attempts);
-        for ((((visible_at, position), kind), attempts), json) in places.zip(std::mem::take(&mut self.items)) {
+        for ((((visible_at, position), kind), attempts), json) in places.zip(std::mem::take(&mut self.items))
+        {
             let decoded: Result<WorkItem, String> = from_json(&json);
             if let Err(cause) = &decoded
                 && let Some(WhenUndecodable::SetAside) =
@@ -259,10 +265,8 @@ impl RawTurn {
                     Ok(found) if found.is_empty() => return Ok(None),
                     Ok(found) => events = found,
                     Err(undecodable) => {
-                        let text = format!(
-                            "event at position {}: {}",
-                            undecodable.event_id, undecodable.cause
-                        );
+                        let text =
+                            format!("event at position {}: {}", undecodable.event_id, undecodable.cause);
                         error = Some(text);
                     }
                 }

@@ -65,7 +65,12 @@ pub(crate) enum Looked {
 }
 
 /// Adds the statement that locks what is ready.
-pub(crate) fn look(pipeline: &mut Pipeline, manual: Option<Ms>, request: &WorkRequest, wanted: usize) -> usize {
+pub(crate) fn look(
+    pipeline: &mut Pipeline,
+    manual: Option<Ms>,
+    request: &WorkRequest,
+    wanted: usize,
+) -> usize {
     let suspects: i64 = match request.suspects {
         Suspects::AdmitOne => 1,
         Suspects::Refuse => 0,
@@ -118,7 +123,8 @@ impl RawWork {
     /// The work item in the columns from `at` on: id, nonce, attempts, suspect, progress, item, and the
     /// orchestration's name and version.
     pub(crate) fn from_row(row: &Row, at: usize) -> Option<Self> {
-        let orchestration = match (row.get::<_, Option<String>>(at + 6), row.get::<_, Option<String>>(at + 7)) {
+        let orchestration = match (row.get::<_, Option<String>>(at + 6), row.get::<_, Option<String>>(at + 7))
+        {
             (Some(name), Some(version)) => {
                 Some(OrchestrationRef { name: from_text(name), version: from_text(version) })
             }

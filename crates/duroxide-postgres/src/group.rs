@@ -9,8 +9,8 @@ use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
 use tokio_postgres::Row;
 
 use crate::call::Call;
-use crate::effects::Effects;
 use crate::carrier::Carrier;
+use crate::effects::Effects;
 use crate::fault::Fault;
 use crate::fetch_turn::{self, Look, RawTurn};
 use crate::fetch_work::{self, Looked};
@@ -174,9 +174,10 @@ impl Carrier {
         fetches: &mut Fetches,
     ) -> Result<Done, Failure> {
         let manual = self.manual();
-        let conn = self.conn.as_ref().ok_or_else(|| {
-            Failure::Storage(Fault::NoConnection("there is no connection".to_string()))
-        })?;
+        let conn = self
+            .conn
+            .as_ref()
+            .ok_or_else(|| Failure::Storage(Fault::NoConnection("there is no connection".to_string())))?;
         let mut pipeline = Pipeline::default();
         let mut outcomes = Vec::with_capacity(calls.len());
         let mut effects = Effects::default();
@@ -211,17 +212,20 @@ impl Carrier {
         let places_work: Vec<usize> = fetches
             .work
             .iter()
-            .map(|fetch| fetch_work::look(&mut pipeline, manual, &fetch.request, fetch.request.max_items.max(1)))
+            .map(|fetch| {
+                fetch_work::look(&mut pipeline, manual, &fetch.request, fetch.request.max_items.max(1))
+            })
             .collect();
         let places_turns: Vec<_> = fetches
             .turns
             .iter()
-            .map(|fetch| fetch_turn::look(&mut pipeline, manual, &fetch.request, fetch.request.max_items.max(1)))
+            .map(|fetch| {
+                fetch_turn::look(&mut pipeline, manual, &fetch.request, fetch.request.max_items.max(1))
+            })
             .collect();
         pipeline.add("COMMIT", Vec::new());
-        let answers: Vec<Vec<Row>> = async { pipeline.run(conn).await?.committed() }
-            .await
-            .map_err(Failure::Storage)?;
+        let answers: Vec<Vec<Row>> =
+            async { pipeline.run(conn).await?.committed() }.await.map_err(Failure::Storage)?;
         if let Some(expired) = expired.and_then(|place| answers.get(place)) {
             effects.expired += u64::try_from(expired.len()).unwrap_or(0);
         }
@@ -312,9 +316,9 @@ async fn carry_out(
     match call.work.run(set).await {
         Ok(()) => Ok(Ok(())),
         Err(Obstacle::Reserve(id)) => Err(Failure::Reserve(id)),
-        Err(Obstacle::Fault(fault @ (Fault::Storage(_) | Fault::NoConnection(_) | Fault::UnknownOutcome(_)))) => {
-            Err(Failure::Storage(fault))
-        }
+        Err(Obstacle::Fault(
+            fault @ (Fault::Storage(_) | Fault::NoConnection(_) | Fault::UnknownOutcome(_)),
+        )) => Err(Failure::Storage(fault)),
         Err(Obstacle::Fault(fault)) if set.begun => Err(Failure::Call(index, fault)),
         Err(Obstacle::Fault(fault)) => Ok(Err(fault)),
     }

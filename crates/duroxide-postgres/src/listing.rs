@@ -202,7 +202,8 @@ impl Walk {
         // The condition that chose the index decides which rows were looked at.
         let chosen = everything.only_index_condition();
         let status = chosen.query.status.as_deref().and_then(Status::from_word).map(Status::code);
-        let rows = chosen.walk(conn, status, MAX_INSTANCES_SEEN_PER_PAGE, MAX_INSTANCES_SEEN_PER_PAGE).await?;
+        let rows =
+            chosen.walk(conn, status, MAX_INSTANCES_SEEN_PER_PAGE, MAX_INSTANCES_SEEN_PER_PAGE).await?;
         Ok(rows.last().filter(|_| rows.len() == MAX_INSTANCES_SEEN_PER_PAGE).map(|last| self.cursor(last)))
     }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
-use crate::effects::Effects;
 use crate::carrier::Carrier;
+use crate::effects::Effects;
 use crate::options::PostgresOptions;
 use crate::values::{Ms, duration};
 

@@ -39,7 +39,7 @@ impl Pipeline {
         }
         conn.count_statements(statements.len());
         let params: Vec<Vec<&(dyn ToSql + Sync)>> =
-            self.steps.iter().map(|(_, params)| params.iter().map(|value| value_ref(value)).collect()).collect();
+            self.steps.iter().map(|(_, params)| params.iter().map(value_ref).collect()).collect();
         let mut pending: Vec<Pending<'_>> = Vec::with_capacity(statements.len());
         for (statement, params) in statements.iter().zip(&params) {
             let mut answer = conn.client.query(statement, params).boxed();

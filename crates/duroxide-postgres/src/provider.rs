@@ -15,7 +15,7 @@ use duroxide_core::{
 };
 use tokio::time::Instant;
 
-use crate::call::Work;
+use crate::call::Task;
 use crate::carrier::closed;
 use crate::fault::Fault;
 use crate::history::{self, EncodedEvents};
@@ -80,9 +80,9 @@ impl Provider for PostgresProvider {
         );
         let token = parse(OPERATION, lock_token)?;
         let work = match commit {
-            Ok(commit) => Work::AckTurn { token, commit: Box::new(commit) },
+            Ok(commit) => Task::AckTurn { token, commit: Box::new(commit) },
             // Without the lock nothing else about the call matters.
-            Err(fault) => Work::RefuseTurn { token, reason: fault.into_error(OPERATION).message },
+            Err(fault) => Task::RefuseTurn { token, reason: fault.into_error(OPERATION).message },
         };
         self.carry(OPERATION, work).await
     }
@@ -95,7 +95,7 @@ impl Provider for PostgresProvider {
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "abandon_orchestration_item";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Work::AbandonTurn { token, delay, ignore_attempt }).await
+        self.carry(OPERATION, Task::AbandonTurn { token, delay, ignore_attempt }).await
     }
 
     async fn renew_orchestration_item_lock(
@@ -105,7 +105,7 @@ impl Provider for PostgresProvider {
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "renew_orchestration_item_lock";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Work::RenewTurn { token, extend_for }).await
+        self.carry(OPERATION, Task::RenewTurn { token, extend_for }).await
     }
 
     async fn fetch_work_item(
@@ -131,8 +131,8 @@ impl Provider for PostgresProvider {
             None => Ok(None),
         };
         let work = match completion {
-            Ok(completion) => Work::AckWork { token, completion },
-            Err(fault) => Work::RefuseWork { token, reason: fault.into_error(OPERATION).message },
+            Ok(completion) => Task::AckWork { token, completion },
+            Err(fault) => Task::RefuseWork { token, reason: fault.into_error(OPERATION).message },
         };
         self.carry(OPERATION, work).await
     }
@@ -145,7 +145,7 @@ impl Provider for PostgresProvider {
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "abandon_work_item";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Work::AbandonWork { token, delay, ignore_attempt }).await
+        self.carry(OPERATION, Task::AbandonWork { token, delay, ignore_attempt }).await
     }
 
     async fn renew_work_item_lock(
@@ -155,7 +155,7 @@ impl Provider for PostgresProvider {
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "renew_work_item_lock";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Work::RenewWork { token, extend_for }).await
+        self.carry(OPERATION, Task::RenewWork { token, extend_for }).await
     }
 
     async fn renew_session_lock(
@@ -189,14 +189,14 @@ impl Provider for PostgresProvider {
         const OPERATION: &str = "enqueue_for_orchestrator";
         let checked = check_message(&item).and_then(|()| EncodedItem::new(item));
         let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
-        self.carry(OPERATION, Work::Enqueue { item, delay }).await
+        self.carry(OPERATION, Task::Enqueue { item, delay }).await
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
         const OPERATION: &str = "enqueue_for_worker";
         let checked = check_work(&item).and_then(|()| EncodedItem::new(item));
         let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
-        self.carry(OPERATION, Work::EnqueueWork { item }).await
+        self.carry(OPERATION, Task::EnqueueWork { item }).await
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
@@ -277,7 +277,7 @@ impl Provider for PostgresProvider {
     async fn record_progress(&self, lock_token: &str, details: &str) -> Result<(), ProviderError> {
         const OPERATION: &str = "record_progress";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Work::Progress { token, details: details.to_string() }).await
+        self.carry(OPERATION, Task::Progress { token, details: details.to_string() }).await
     }
 
     async fn lost_work_items(
@@ -352,7 +352,7 @@ impl PostgresProvider {
                 let (token, suspect) = (raw.token, raw.is_suspect());
                 if !admitted.aside.is_empty() {
                     let (aside, left) = (admitted.aside.clone(), admitted.left);
-                    self.carry(OPERATION, Work::AsideMessages { token, aside, left }).await?;
+                    self.carry(OPERATION, Task::AsideMessages { token, aside, left }).await?;
                 }
                 if admitted.left == 0 {
                     passed_over = true;
@@ -401,7 +401,7 @@ impl PostgresProvider {
                     }
                     Err((token, cause)) => {
                         passed_over = true;
-                        self.carry(OPERATION, Work::AsideWork { token, cause }).await?;
+                        self.carry(OPERATION, Task::AsideWork { token, cause }).await?;
                     }
                 }
             }

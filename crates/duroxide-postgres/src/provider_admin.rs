@@ -55,7 +55,11 @@ impl ProviderAdmin for PostgresProvider {
         read!(self, "get_instance_info", conn => admin::instance_info(&conn, instance))
     }
 
-    async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Result<ExecutionInfo, ProviderError> {
+    async fn get_execution_info(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<ExecutionInfo, ProviderError> {
         read!(self, "get_execution_info", conn => admin::execution_info(&conn, instance, execution_id))
     }
 
@@ -83,7 +87,11 @@ impl ProviderAdmin for PostgresProvider {
         read!(self, "get_instance_tree", conn => admin::instance_tree(&conn, instance))
     }
 
-    async fn list_instances_to_prune(&self, keep_last: u32, limit: u32) -> Result<Vec<String>, ProviderError> {
+    async fn list_instances_to_prune(
+        &self,
+        keep_last: u32,
+        limit: u32,
+    ) -> Result<Vec<String>, ProviderError> {
         read!(self, "list_instances_to_prune", conn => prune::to_prune(&conn, keep_last, limit))
     }
 
@@ -113,7 +121,9 @@ impl ProviderAdmin for PostgresProvider {
         instance: &str,
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        self.deleted(transaction!(self, "delete_instance", conn => delete::delete_tree(&conn, instance, force)))
+        self.deleted(
+            transaction!(self, "delete_instance", conn => delete::delete_tree(&conn, instance, force)),
+        )
     }
 
     async fn delete_instance_bulk(

@@ -22,8 +22,10 @@ pub(crate) async fn migrate(conn: &Conn, schema: &str) -> Result<(), ProviderErr
     }
     // Waiting for others that migrate may take longer than any wait of a running store.
     let lock = lock_number(schema, "migration", "");
-    let begin = format!("BEGIN; SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0; \
-         SELECT pg_advisory_xact_lock({lock})");
+    let begin = format!(
+        "BEGIN; SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0; \
+         SELECT pg_advisory_xact_lock({lock})"
+    );
     let outcome = match conn.client.batch_execute(&begin).await {
         Ok(()) => migrate_locked(conn, schema).await,
         Err(error) => Err(Fault::from(error).into_error("open")),
@@ -41,7 +43,9 @@ async fn migrate_locked(conn: &Conn, schema: &str) -> Result<(), ProviderError> 
         return Err(ProviderError::of_kind(
             ProviderErrorKind::Invalid,
             "open",
-            format!("schema {seen} is newer than this build's {known}: upgrade every program that uses this store"),
+            format!(
+                "schema {seen} is newer than this build's {known}: upgrade every program that uses this store"
+            ),
         ));
     }
     let first = seen.unwrap_or(0);
@@ -50,8 +54,10 @@ async fn migrate_locked(conn: &Conn, schema: &str) -> Result<(), ProviderError> 
     }
     let mut script = String::new();
     if seen.is_none() {
-        script += &format!("CREATE SCHEMA IF NOT EXISTS {schema}; {MARK}; \
-             INSERT INTO {{s}}.duroxide_schema VALUES (0);\n");
+        script += &format!(
+            "CREATE SCHEMA IF NOT EXISTS {schema}; {MARK}; \
+             INSERT INTO {{s}}.duroxide_schema VALUES (0);\n"
+        );
     }
     for migration in MIGRATIONS.iter().skip(first) {
         script += migration;

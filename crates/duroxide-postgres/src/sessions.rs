@@ -53,7 +53,8 @@ const HEADS: &str = "SELECT x.ready_at, x.work_id, x.suspect, x.session_id, x.ta
        WHERE ($2::text[] IS NULL OR h.tag = ANY($2::text[])) AND ($5::boolean OR NOT h.suspect) \
          AND h.session_id <> ALL($6::text[])) x \
      WHERE NOT $7::boolean OR x.owned ORDER BY x.ready_at, x.work_id";
-const OWNED: &str = "SELECT count(*), min(locked_until) FROM {s}.sessions WHERE owner = $1 AND locked_until > $2";
+const OWNED: &str =
+    "SELECT count(*), min(locked_until) FROM {s}.sessions WHERE owner = $1 AND locked_until > $2";
 const TRY_RESERVE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint, suspect = TRUE, \
        suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), lock_nonce = $3::bigint \
@@ -119,10 +120,7 @@ pub(crate) async fn fetch(
         fetch.note_plain_due().await?;
     }
     let next_due = if fetch.passed.is_empty() { fetch.next_due } else { now };
-    conn.execute("COMMIT", &[]).await.map_err(|fault| match fault {
-        Fault::Storage(error) if error.as_db_error().is_none() => Fault::UnknownOutcome(error.to_string()),
-        other => other,
-    })?;
+    crate::store::end(conn, Ok(())).await?;
     Ok(Look { items, now, next_due })
 }
 
@@ -220,8 +218,7 @@ impl Fetch<'_> {
             return Ok(false);
         }
         let row = self.conn.first(OWNED, &[&owned_text(&config.owner_id), &self.now]).await?;
-        let (owned, first_end): (i64, Option<Ms>) =
-            row.map_or((0, None), |row| (row.get(0), row.get(1)));
+        let (owned, first_end): (i64, Option<Ms>) = row.map_or((0, None), |row| (row.get(0), row.get(1)));
         let full = usize::try_from(owned).is_ok_and(|owned| owned >= max_owned);
         if full {
             self.due(first_end.unwrap_or(NEVER));

@@ -12,10 +12,7 @@ use crate::fault::Fault;
 use crate::values::{from_column, from_json, from_text, owned_text, to_column};
 
 /// What a client sees of an instance: one read by primary keys, whatever the length of its history.
-pub(crate) async fn orchestration_status(
-    conn: &Conn,
-    instance: &str,
-) -> Result<OrchestrationStatus, Fault> {
+pub(crate) async fn orchestration_status(conn: &Conn, instance: &str) -> Result<OrchestrationStatus, Fault> {
     const SQL: &str = "SELECT i.status, c.status, c.version, e.output, e.failure FROM {s}.instances i \
          JOIN {s}.queues q ON q.key = i.key \
          LEFT JOIN {s}.custom_statuses c ON c.instance_key = i.key \
@@ -32,7 +29,9 @@ pub(crate) async fn orchestration_status(
         Status::Running | Status::ContinuedAsNew => {
             Ok(OrchestrationStatus::Running { custom_status, custom_status_version })
         }
-        Status::Completed => Ok(OrchestrationStatus::Completed { output, custom_status, custom_status_version }),
+        Status::Completed => {
+            Ok(OrchestrationStatus::Completed { output, custom_status, custom_status_version })
+        }
         Status::Failed => {
             let details = match row.get::<_, Option<String>>(4) {
                 Some(json) => from_json(&json).map_err(|cause| {

@@ -9,7 +9,7 @@ use duroxide::providers::{ProviderError, ProviderErrorKind};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::call::{Call, Work};
+use crate::call::{Call, Task};
 use crate::carrier::{Carrier, Inbox, closed};
 use crate::connection::{Conn, Manager, Target};
 use crate::effects::Effects;
@@ -132,7 +132,7 @@ impl PostgresProvider {
     }
 
     /// Has a call carried out in the next transaction.
-    pub(crate) async fn carry(&self, operation: &'static str, work: Work) -> Result<(), ProviderError> {
+    pub(crate) async fn carry(&self, operation: &'static str, work: Task) -> Result<(), ProviderError> {
         let (answer, waiting) = oneshot::channel();
         self.inbox.send(Call { operation, work, answer });
         waiting.await.map_err(|_| closed(operation))?

@@ -162,7 +162,8 @@ impl WorkingSet<'_> {
             ids.iter().filter(|id| **id <= execution.last_event_id).map(|id| to_column(*id)).collect();
         let stored = stored_among(self.conn, key, execution_id, &doubtful).await?;
         ids.sort_unstable();
-        let twice = ids.windows(2).find_map(|pair| (pair.first() == pair.last()).then(|| pair.first().copied()));
+        let twice =
+            ids.windows(2).find_map(|pair| (pair.first() == pair.last()).then(|| pair.first().copied()));
         match stored.or(twice.flatten()) {
             Some(id) => Err(Fault::Invalid(format!("event {id} is already stored"))),
             None => Ok(()),
@@ -289,9 +290,10 @@ impl WorkingSet<'_> {
     fn rename(&mut self, key: i64, metadata: &ExecutionMetadata) -> Result<(), Fault> {
         let row = self.instance(key)?;
         let mut changed = false;
-        for (field, new) in
-            [(&mut row.name, &metadata.orchestration_name), (&mut row.version, &metadata.orchestration_version)]
-        {
+        for (field, new) in [
+            (&mut row.name, &metadata.orchestration_name),
+            (&mut row.version, &metadata.orchestration_version),
+        ] {
             if let Some(new) = new
                 && field != new
             {
@@ -348,7 +350,8 @@ impl WorkingSet<'_> {
     /// Whether a turn may cancel `target`.
     async fn is_own_child(&mut self, own: &Own, target: &str) -> Result<bool, Fault> {
         let key = self.key_of(target).await?;
-        let parent = key.and_then(|key| self.instances.get(&key)).and_then(|row| row.parent_instance.as_deref());
+        let parent =
+            key.and_then(|key| self.instances.get(&key)).and_then(|row| row.parent_instance.as_deref());
         Ok(cancel_reaches(&own.instance, target, parent))
     }
 

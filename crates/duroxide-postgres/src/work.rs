@@ -89,9 +89,7 @@ impl WorkingSet<'_> {
                 && activity.execution_id == execution_id
                 && activity.activity_id == activity_id
         };
-        self.writes
-            .new_work
-            .retain(|work| !is_it(&work.instance, work.execution_id, work.activity_id));
+        self.writes.new_work.retain(|work| !is_it(&work.instance, work.execution_id, work.activity_id));
         let found =
             self.work.values().find(|work| is_it(&work.instance, work.execution_id, work.activity_id));
         if let Some(id) = found.map(|work| work.id)
@@ -186,9 +184,7 @@ impl WorkingSet<'_> {
 
     fn note_activity(&mut self, place: &Place, item_locked_until: Ms) {
         if let Some(session_id) = &place.session_id {
-            self.writes
-                .session_uses
-                .push(SessionUse { session_id: session_id.clone(), item_locked_until });
+            self.writes.session_uses.push(SessionUse { session_id: session_id.clone(), item_locked_until });
         }
     }
 }
@@ -222,8 +218,7 @@ pub(crate) async fn lost(conn: &Conn, manual: Option<Ms>, tokens: &[String]) -> 
     let rows = conn.query(SQL, &[&manual, &keys, &nonces]).await?;
     let held: std::collections::HashSet<(i64, i64)> =
         rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    let is_lost = |text: &&String| {
-        Token::parse(text).map_or(true, |token| !held.contains(&(token.key, token.nonce)))
-    };
+    let is_lost =
+        |text: &&String| Token::parse(text).map_or(true, |token| !held.contains(&(token.key, token.nonce)));
     Ok(tokens.iter().filter(is_lost).cloned().collect())
 }

@@ -327,12 +327,14 @@ impl Places {
         }
         if !wanted.cancelled.is_empty() {
             let instances: Vec<String> = wanted.cancelled.iter().map(|(id, _, _)| owned_text(id)).collect();
-            let executions: Vec<i64> =
-                wanted.cancelled.iter().map(|(_, execution, _)| crate::values::to_column(*execution)).collect();
+            let executions: Vec<i64> = wanted
+                .cancelled
+                .iter()
+                .map(|(_, execution, _)| crate::values::to_column(*execution))
+                .collect();
             let activities: Vec<i64> =
                 wanted.cancelled.iter().map(|(_, _, id)| crate::values::to_column(*id)).collect();
-            places.cancelled =
-                Some(pipeline.add(LOCK_CANCELLED, values![instances, executions, activities]));
+            places.cancelled = Some(pipeline.add(LOCK_CANCELLED, values![instances, executions, activities]));
         }
         places.now = pipeline.add(NOW, values![manual]);
         places.send_reads(pipeline, wanted);

@@ -159,12 +159,7 @@ impl Writes {
     }
 
     /// Forgets timers that the transaction was to add; how many.
-    pub(crate) fn drop_added_timers(
-        &mut self,
-        key: i64,
-        execution_id: u64,
-        schedule: Option<u64>,
-    ) -> usize {
+    pub(crate) fn drop_added_timers(&mut self, key: i64, execution_id: u64, schedule: Option<u64>) -> usize {
         let before = self.inbox.len();
         self.inbox.retain(|row| {
             row.key != key

@@ -143,7 +143,11 @@ impl Server {
     }
 
     fn finish(&self, command: &mut Command) -> Result<(), String> {
-        command.current_dir(&self.directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .current_dir(&self.directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         User::apply(self.user, command);
         let output = command.output().map_err(|cause| format!("{command:?} did not start: {cause}"))?;
         if output.status.success() {

@@ -1,5 +1,4 @@
 //! A server for the tests, and a schema of its own for each.
-#![allow(dead_code, reason = "not every test file uses all of it")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

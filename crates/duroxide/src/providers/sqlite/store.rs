@@ -22,9 +22,9 @@ use super::shared_file::SharedFile;
 use super::statistics::{Counters, SqliteStatistics};
 use super::tx::Tx;
 use super::values::{Ms, to_column};
-use crate::providers::waiters::Waiters;
 use super::writer::Writer;
 use crate::clock::Clock;
+use crate::providers::waiters::Waiters;
 use crate::providers::{ProviderError, ProviderErrorKind};
 
 /// The store in a SQLite file, or in memory.

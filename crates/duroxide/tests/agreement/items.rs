@@ -8,8 +8,8 @@ use duroxide::providers::{
 use duroxide::{DispatcherCapabilityFilter, ErrorDetails, Event, EventKind, SemverRange};
 use semver::Version;
 
-use crate::operations::{Commit, Filter, Happening, Message, Outcome, Work};
-use crate::translation::Token;
+use super::operations::{Commit, Filter, Happening, Message, Outcome, Work};
+use super::translation::Token;
 
 pub(crate) fn instance_name(instance: u8) -> String {
     format!("instance {instance}")

@@ -2,7 +2,7 @@
 
 use duroxide::providers::{InstanceQuery, Provider, ProviderAdmin};
 
-use crate::translation::in_words;
+use super::translation::in_words;
 
 /// Everything that can be read of a store, as lines to compare.
 pub(crate) async fn everything(store: &dyn Provider, instances: &[String]) -> Vec<String> {
@@ -33,7 +33,7 @@ async fn pages(admin: &dyn ProviderAdmin, lines: &mut Vec<String>) {
     let queries = [
         InstanceQuery::default(),
         InstanceQuery { status: text("Completed"), with_output: true, ..Default::default() },
-        InstanceQuery { parent: text(&crate::items::instance_name(0)), ..Default::default() },
+        InstanceQuery { parent: text(&super::items::instance_name(0)), ..Default::default() },
         InstanceQuery { id_prefix: text("i"), status: text("Running"), ..Default::default() },
     ];
     for query in queries {

@@ -8,10 +8,11 @@ use duroxide::providers::{
 };
 use duroxide_core::{ItemKind, columns_of};
 
-use crate::items::{bulk_filter, happened, instance_name, message_item, tag_filter, work_item};
-use crate::operations::{Completion, Disturbance, Message, UnlockedCall, Which, WorkCall};
-use crate::pair::{Pair, ms, spend, which};
-use crate::translation::{Token, without_token};
+use super::Damage;
+use super::items::{bulk_filter, happened, instance_name, message_item, tag_filter, work_item};
+use super::operations::{Completion, Disturbance, Message, UnlockedCall, Which, WorkCall};
+use super::pair::{Pair, ms, spend, which};
+use super::translation::{Token, without_token};
 
 impl Pair {
     pub(crate) async fn about_work(&mut self, call: &WorkCall) -> Result<(), String> {
@@ -19,8 +20,8 @@ impl Pair {
             WorkCall::Queue { work } => {
                 let item = work_item(work);
                 let memory = self.memory.enqueue_for_worker(item.clone()).await;
-                let sqlite = self.sqlite.enqueue_for_worker(item).await;
-                self.agree("queue work", &memory, &sqlite).map(drop)
+                let other = self.other.enqueue_for_worker(item).await;
+                self.agree("queue work", &memory, &other).map(drop)
             }
             WorkCall::Fetch { lock, session, limits, tags, max_items, suspects } => {
                 let request = WorkRequest {
@@ -44,8 +45,8 @@ impl Pair {
                 let token = which(&self.work, *token);
                 let completion = self.completion(&token, *completion);
                 let memory = self.memory.ack_work_item(&token.memory, completion.clone()).await;
-                let sqlite = self.sqlite.ack_work_item(&token.sqlite, completion).await;
-                if self.agree("ack work", &memory, &sqlite)? {
+                let other = self.other.ack_work_item(&token.other, completion).await;
+                if self.agree("ack work", &memory, &other)? {
                     spend(&mut self.work, &token);
                 }
                 Ok(())
@@ -53,8 +54,8 @@ impl Pair {
             WorkCall::Abandon { token, delay, ignore_attempt } => {
                 let (token, delay) = (which(&self.work, *token), delay.map(ms));
                 let memory = self.memory.abandon_work_item(&token.memory, delay, *ignore_attempt).await;
-                let sqlite = self.sqlite.abandon_work_item(&token.sqlite, delay, *ignore_attempt).await;
-                if self.agree("abandon work", &memory, &sqlite)? {
+                let other = self.other.abandon_work_item(&token.other, delay, *ignore_attempt).await;
+                if self.agree("abandon work", &memory, &other)? {
                     spend(&mut self.work, &token);
                 }
                 Ok(())
@@ -62,8 +63,8 @@ impl Pair {
             WorkCall::Renew { token, extend } => {
                 let token = which(&self.work, *token);
                 let memory = self.memory.renew_work_item_lock(&token.memory, ms(*extend)).await;
-                let sqlite = self.sqlite.renew_work_item_lock(&token.sqlite, ms(*extend)).await;
-                self.agree("renew work", &memory, &sqlite).map(drop)
+                let other = self.other.renew_work_item_lock(&token.other, ms(*extend)).await;
+                self.agree("renew work", &memory, &other).map(drop)
             }
             WorkCall::Progress { token, details } => {
                 let token = which(&self.work, *token);
@@ -78,13 +79,13 @@ impl Pair {
                 let owners: Vec<String> = owners.iter().map(|owner| format!("owner {owner}")).collect();
                 let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
                 let memory = self.memory.renew_session_lock(&owners, ms(*extend), ms(*idle)).await;
-                let sqlite = self.sqlite.renew_session_lock(&owners, ms(*extend), ms(*idle)).await;
-                self.agree("renew sessions", &memory, &sqlite).map(drop)
+                let other = self.other.renew_session_lock(&owners, ms(*extend), ms(*idle)).await;
+                self.agree("renew sessions", &memory, &other).map(drop)
             }
             WorkCall::CleanupSessions => {
                 let memory = self.memory.cleanup_orphaned_sessions(Duration::ZERO).await;
-                let sqlite = self.sqlite.cleanup_orphaned_sessions(Duration::ZERO).await;
-                self.agree("cleanup sessions", &memory, &sqlite).map(drop)
+                let other = self.other.cleanup_orphaned_sessions(Duration::ZERO).await;
+                self.agree("cleanup sessions", &memory, &other).map(drop)
             }
         }
     }
@@ -106,12 +107,12 @@ impl Pair {
 
     async fn fetch_work(&mut self, request: WorkRequest) -> Result<(), String> {
         let memory = self.memory.fetch_work(request.clone()).await.map_err(|error| error.to_string())?;
-        let sqlite = self.sqlite.fetch_work(request).await.map_err(|error| error.to_string())?;
-        for (ours, theirs) in memory.iter().zip(&sqlite) {
+        let other = self.other.fetch_work(request).await.map_err(|error| error.to_string())?;
+        for (ours, theirs) in memory.iter().zip(&other) {
             let columns = columns_of(&ours.item);
             self.work.push(Token {
                 memory: ours.lock_token.clone(),
-                sqlite: theirs.lock_token.clone(),
+                other: theirs.lock_token.clone(),
                 instance: columns.instance.to_string(),
                 execution_id: columns.execution_id.unwrap_or(0),
                 event_id: columns.event_id.unwrap_or(0),
@@ -119,9 +120,9 @@ impl Pair {
             });
         }
         let memory: Vec<FetchedWork> = memory.into_iter().map(without_token).collect();
-        let sqlite: Vec<FetchedWork> = sqlite.into_iter().map(without_token).collect();
-        if memory != sqlite {
-            return Err(format!("work\nmemory: {memory:#?}\nsqlite: {sqlite:#?}"));
+        let other: Vec<FetchedWork> = other.into_iter().map(without_token).collect();
+        if memory != other {
+            return Err(format!("work\nmemory: {memory:#?}\nsqlite: {other:#?}"));
         }
         for work in &memory {
             self.count("fetch work");
@@ -142,14 +143,14 @@ impl Pair {
         let of = |token: fn(&Token) -> &String, tokens: &[Token]| -> Vec<String> {
             tokens.iter().map(|both| token(both).clone()).collect()
         };
-        let (memory, sqlite) = (of(|token| &token.memory, &self.work), of(|token| &token.sqlite, &self.work));
+        let (memory, other) = (of(|token| &token.memory, &self.work), of(|token| &token.other, &self.work));
         let places = |lost: Vec<String>, all: &[String]| -> Vec<Option<usize>> {
             lost.iter().map(|token| all.iter().position(|other| other == token)).collect()
         };
         let ours =
             self.memory.lost_work_items(&memory, Duration::ZERO).await.map(|lost| places(lost, &memory));
         let theirs =
-            self.sqlite.lost_work_items(&sqlite, Duration::ZERO).await.map(|lost| places(lost, &sqlite));
+            self.other.lost_work_items(&other, Duration::ZERO).await.map(|lost| places(lost, &other));
         self.agree("lost work", &ours, &theirs).map(drop)
     }
 
@@ -170,39 +171,39 @@ impl Pair {
                     ids.zip(events).map(|(id, event)| happened(now, id, &token, event)).collect();
                 let memory =
                     self.memory.append_with_execution(&token.instance, *execution_id, events.clone()).await;
-                let sqlite = self.sqlite.append_with_execution(&token.instance, *execution_id, events).await;
-                self.agree("append", &memory, &sqlite).map(drop)
+                let other = self.other.append_with_execution(&token.instance, *execution_id, events).await;
+                self.agree("append", &memory, &other).map(drop)
             }
             UnlockedCall::DeleteInstance { instance, force } => {
                 let id = instance_name(*instance);
                 let memory = self.memory.delete_instance(&id, *force).await;
-                let sqlite = self.sqlite.delete_instance(&id, *force).await;
-                self.agree("delete instance", &memory, &sqlite).map(drop)
+                let other = self.admin().delete_instance(&id, *force).await;
+                self.agree("delete instance", &memory, &other).map(drop)
             }
             UnlockedCall::DeleteSeveral { instances, force } => {
                 let ids: Vec<String> = instances.iter().copied().map(instance_name).collect();
                 let memory = self.memory.delete_instances_atomic(&ids, *force).await;
-                let sqlite = self.sqlite.delete_instances_atomic(&ids, *force).await;
-                self.agree("delete several", &memory, &sqlite).map(drop)
+                let other = self.admin().delete_instances_atomic(&ids, *force).await;
+                self.agree("delete several", &memory, &other).map(drop)
             }
             UnlockedCall::DeleteBulk { filter } => {
                 let filter = bulk_filter(now, filter);
                 let memory = self.memory.delete_instance_bulk(filter.clone()).await;
-                let sqlite = self.sqlite.delete_instance_bulk(filter).await;
-                self.agree("delete bulk", &memory, &sqlite).map(drop)
+                let other = self.admin().delete_instance_bulk(filter).await;
+                self.agree("delete bulk", &memory, &other).map(drop)
             }
             UnlockedCall::Prune { instance, keep_last, before } => {
                 let options = prune_options(now, *keep_last, *before);
                 let id = instance_name(*instance);
                 let memory = self.memory.prune_executions(&id, options.clone()).await;
-                let sqlite = self.sqlite.prune_executions(&id, options).await;
-                self.agree("prune", &memory, &sqlite).map(drop)
+                let other = self.admin().prune_executions(&id, options).await;
+                self.agree("prune", &memory, &other).map(drop)
             }
             UnlockedCall::PruneBulk { filter, keep_last, before } => {
                 let (filter, options) = (bulk_filter(now, filter), prune_options(now, *keep_last, *before));
                 let memory = self.memory.prune_executions_bulk(filter.clone(), options.clone()).await;
-                let sqlite = self.sqlite.prune_executions_bulk(filter, options).await;
-                self.agree("prune bulk", &memory, &sqlite).map(drop)
+                let other = self.admin().prune_executions_bulk(filter, options).await;
+                self.agree("prune bulk", &memory, &other).map(drop)
             }
         }
     }
@@ -211,29 +212,22 @@ impl Pair {
     pub(crate) async fn disturb(&mut self, disturbance: &Disturbance) -> Result<(), String> {
         match disturbance {
             Disturbance::CorruptHistory { instance } => {
-                const SQL: &str = "UPDATE history SET event = '{' WHERE (instance_key, execution_id, event_id) = \
-                     (SELECT h.instance_key, h.execution_id, max(h.event_id) FROM history h JOIN instances i \
-                      ON i.key = h.instance_key AND i.current_execution_id = h.execution_id WHERE i.instance_id = ?1)";
                 let id = instance_name(*instance);
                 let ours = usize::from(self.memory.corrupt_history(&id));
-                let theirs = self.raw().execute(SQL, [&id]).map_err(|error| error.to_string())?;
+                let theirs = self.damage(Damage::LastEvent(&id)).await;
                 self.corrupted("corrupt history", ours, theirs)
             }
             Disturbance::CorruptMessages { instance, kind } => {
-                const SQL: &str = "UPDATE inbox SET item = '{' WHERE kind = ?2 AND instance_key = \
-                     (SELECT key FROM instances WHERE instance_id = ?1)";
                 let id = instance_name(*instance);
                 let Some(kind) = ItemKind::from_code(i64::from(*kind)) else { return Ok(()) };
                 let ours = self.memory.corrupt_messages(&id, kind);
-                let theirs =
-                    self.raw().execute(SQL, (&id, kind.code())).map_err(|error| error.to_string())?;
+                let theirs = self.damage(Damage::Messages(&id, kind)).await;
                 self.corrupted("corrupt messages", ours, theirs)
             }
             Disturbance::CorruptWork { instance } => {
                 let id = instance_name(*instance);
                 let ours = self.memory.corrupt_work(&id);
-                let sql = "UPDATE work_items SET item = '{' WHERE instance_id = ?1";
-                let theirs = self.raw().execute(sql, [&id]).map_err(|error| error.to_string())?;
+                let theirs = self.damage(Damage::Work(&id)).await;
                 self.corrupted("corrupt work", ours, theirs)
             }
             Disturbance::Advance { ms } => {
@@ -249,7 +243,7 @@ impl Pair {
 
     fn corrupted(&mut self, what: &str, ours: usize, theirs: usize) -> Result<(), String> {
         if ours != theirs {
-            return Err(format!("{what}: {ours} rows in memory, {theirs} in SQLite"));
+            return Err(format!("{what}: {ours} rows in memory, {theirs} in the other store"));
         }
         if ours > 0 {
             self.count(what);

@@ -7,14 +7,14 @@ use duroxide::providers::{FetchedTurn, FetchedWork, HeldHistories, HeldHistory, 
 /// The answers of both stores to one call.
 pub(crate) struct Both<T> {
     pub(crate) memory: T,
-    pub(crate) sqlite: T,
+    pub(crate) other: T,
 }
 
 /// A token that both stores gave out for the same lock, with what it is for.
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
     pub(crate) memory: String,
-    pub(crate) sqlite: String,
+    pub(crate) other: String,
     pub(crate) instance: String,
     pub(crate) execution_id: u64,
     /// The last event of a turn's history, or the activity's id.
@@ -35,25 +35,25 @@ pub(crate) fn in_words<T: std::fmt::Debug>(answer: &Result<T, ProviderError>) ->
 #[derive(Debug, Default)]
 pub(crate) struct Incarnations {
     by_memory: BTreeMap<u64, u64>,
-    by_sqlite: BTreeMap<u64, u64>,
+    by_other: BTreeMap<u64, u64>,
 }
 
 impl Incarnations {
     /// Whether the two can be the same instance: each has met no other partner before.
-    fn agree(&mut self, memory: u64, sqlite: u64) -> bool {
-        *self.by_memory.entry(memory).or_insert(sqlite) == sqlite
-            && *self.by_sqlite.entry(sqlite).or_insert(memory) == memory
+    fn agree(&mut self, memory: u64, other: u64) -> bool {
+        *self.by_memory.entry(memory).or_insert(other) == other
+            && *self.by_other.entry(other).or_insert(memory) == memory
     }
 
     /// Checks and removes what legitimately differs between two turns.
     pub(crate) fn reconcile(
         &mut self,
         memory: &mut FetchedTurn,
-        sqlite: &mut FetchedTurn,
+        other: &mut FetchedTurn,
     ) -> Result<(), String> {
         memory.lock_token.clear();
-        sqlite.lock_token.clear();
-        let (Some(ours), Some(theirs)) = (&mut memory.facts, &mut sqlite.facts) else { return Ok(()) };
+        other.lock_token.clear();
+        let (Some(ours), Some(theirs)) = (&mut memory.facts, &mut other.facts) else { return Ok(()) };
         if !self.agree(ours.incarnation, theirs.incarnation) {
             return Err(format!("incarnations differ for '{}'", memory.item.instance));
         }

@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use duroxide::clock::{Clock, ManualClock};
 use duroxide::providers::memory::MemoryProvider;
-use duroxide::providers::sqlite::{SqliteOptions, SqliteProvider, Synchronous};
 use duroxide::providers::{
-    FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, Provider, ProviderError, ProviderErrorKind,
-    Suspects, TurnRequest, WorkItem,
+    FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    ProviderErrorKind, Suspects, TurnRequest, WorkItem,
 };
 
-use crate::items::{capability_filter, commit_parts, instance_name, message_item, start_item};
-use crate::operations::{Commit, INSTANCES, Operation, TurnCall, Which};
-use crate::translation::{Both, Held, Incarnations, Token, in_words};
-use crate::views::everything;
+use super::items::{capability_filter, commit_parts, instance_name, message_item, start_item};
+use super::operations::{Commit, INSTANCES, Operation, TurnCall, Which};
+use super::translation::{Both, Held, Incarnations, Token, in_words};
+use super::views::everything;
+use super::{Damage, Subject};
 
 /// Both stores, and what was learned from them.
 pub(crate) struct Pair {
     pub(crate) clock: Arc<ManualClock>,
-    directory: tempfile::TempDir,
+    subject: Box<dyn Subject>,
     pub(crate) memory: Arc<MemoryProvider>,
-    pub(crate) sqlite: Arc<SqliteProvider>,
+    pub(crate) other: Arc<dyn Provider>,
     incarnations: Incarnations,
     pub(crate) turns: Vec<Token>,
     pub(crate) work: Vec<Token>,
@@ -39,20 +39,19 @@ pub(crate) fn ms(value: u16) -> Duration {
 }
 
 impl Pair {
-    pub(crate) async fn new() -> Self {
+    pub(crate) async fn new(mut subject: Box<dyn Subject>) -> Self {
         let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-        let directory = tempfile::tempdir().expect("a directory");
-        let sqlite = Arc::new(open(&directory, &clock).await);
+        let other = subject.open(&clock).await;
         let memory = Arc::new(MemoryProvider::with_clock_and_seed(clock.clone(), 1));
         Self {
             clock,
-            directory,
+            subject,
             memory,
-            sqlite,
+            other,
             incarnations: Incarnations::default(),
             turns: Vec::new(),
             work: Vec::new(),
-            held: Both { memory: Held::default(), sqlite: Held::default() },
+            held: Both { memory: Held::default(), other: Held::default() },
             counts: BTreeMap::new(),
         }
     }
@@ -74,11 +73,11 @@ impl Pair {
         &mut self,
         what: &str,
         memory: &Result<T, ProviderError>,
-        sqlite: &Result<T, ProviderError>,
+        other: &Result<T, ProviderError>,
     ) -> Agreed {
-        let (ours, theirs) = (in_words(memory), in_words(sqlite));
+        let (ours, theirs) = (in_words(memory), in_words(other));
         if ours != theirs {
-            return Err(format!("{what}\nmemory: {ours} ({memory:?})\nsqlite: {theirs} ({sqlite:?})"));
+            return Err(format!("{what}\nmemory: {ours} ({memory:?})\nsqlite: {theirs} ({other:?})"));
         }
         match memory {
             Ok(_) => self.count(what),
@@ -90,25 +89,25 @@ impl Pair {
     pub(crate) async fn compare_views(&mut self) -> Result<(), String> {
         let instances: Vec<String> = (0..=INSTANCES).map(instance_name).collect();
         let memory = everything(self.memory.as_ref(), &instances).await;
-        let sqlite = everything(self.sqlite.as_ref(), &instances).await;
-        for (ours, theirs) in memory.iter().zip(&sqlite) {
+        let other = everything(self.other.as_ref(), &instances).await;
+        for (ours, theirs) in memory.iter().zip(&other) {
             if ours != theirs {
                 return Err(format!("what can be read differs\nmemory: {ours}\nsqlite: {theirs}"));
             }
         }
         for instance in &instances {
             let ours = self.memory.max_attempt_count(instance);
-            let theirs = self.sqlite.max_attempt_count(instance).await.map_err(|error| error.to_string())?;
+            let theirs = self.subject.max_attempt_count(instance).await;
             if ours != theirs {
-                return Err(format!("attempts of '{instance}': memory {ours}, sqlite {theirs}"));
+                return Err(format!("attempts of '{instance}': memory {ours}, other {theirs}"));
             }
         }
-        let (ours, theirs) = (self.memory.counters(), self.sqlite.statistics());
+        let (ours, theirs) = (self.memory.counters(), self.subject.dropped_messages());
         // A store counts from its opening, so that only a lower bound survives one.
-        if self.counts.contains_key("reopen") || ours.dropped == theirs.dropped_messages {
+        if self.counts.contains_key("reopen") || ours.dropped == theirs {
             return Ok(());
         }
-        Err(format!("dropped messages: memory {ours:?}, sqlite {theirs:?}"))
+        Err(format!("dropped messages: memory {ours:?}, other {theirs}"))
     }
 
     pub(crate) async fn carry_out(&mut self, operation: &Operation) -> Result<(), String> {
@@ -133,8 +132,8 @@ impl Pair {
     async fn send(&mut self, what: &str, item: WorkItem, delay: Option<u16>) -> Result<(), String> {
         let delay = delay.map(ms);
         let memory = self.memory.enqueue_for_orchestrator(item.clone(), delay).await;
-        let sqlite = self.sqlite.enqueue_for_orchestrator(item, delay).await;
-        self.agree(what, &memory, &sqlite).map(drop)
+        let other = self.other.enqueue_for_orchestrator(item, delay).await;
+        self.agree(what, &memory, &other).map(drop)
     }
 
     async fn about_turns(&mut self, call: &TurnCall) -> Result<(), String> {
@@ -149,15 +148,15 @@ impl Pair {
                     held: Arc::new(if *holding { held.clone() } else { Held::default() }),
                 };
                 let memory = self.memory.fetch_turns(request(&self.held.memory)).await;
-                let sqlite = self.sqlite.fetch_turns(request(&self.held.sqlite)).await;
-                self.agree_on_turns(memory, sqlite)
+                let other = self.other.fetch_turns(request(&self.held.other)).await;
+                self.agree_on_turns(memory, other)
             }
             TurnCall::FetchPlain { lock, filter } => {
                 let filter = capability_filter(*filter);
                 let filter = filter.as_ref();
                 let memory = self.memory.fetch_orchestration_item(ms(*lock), Duration::ZERO, filter).await;
-                let sqlite = self.sqlite.fetch_orchestration_item(ms(*lock), Duration::ZERO, filter).await;
-                self.agree_on_turns(memory.map(plain_turn), sqlite.map(plain_turn))
+                let other = self.other.fetch_orchestration_item(ms(*lock), Duration::ZERO, filter).await;
+                self.agree_on_turns(memory.map(plain_turn), other.map(plain_turn))
             }
             TurnCall::Ack { token, commit } => self.ack_turn(*token, commit).await,
             TurnCall::Abandon { token, delay, ignore_attempt } => {
@@ -165,9 +164,8 @@ impl Pair {
                 let delay = delay.map(ms);
                 let memory =
                     self.memory.abandon_orchestration_item(&token.memory, delay, *ignore_attempt).await;
-                let sqlite =
-                    self.sqlite.abandon_orchestration_item(&token.sqlite, delay, *ignore_attempt).await;
-                if self.agree("abandon turn", &memory, &sqlite)? {
+                let other = self.other.abandon_orchestration_item(&token.other, delay, *ignore_attempt).await;
+                if self.agree("abandon turn", &memory, &other)? {
                     spend(&mut self.turns, &token);
                 }
                 Ok(())
@@ -175,8 +173,8 @@ impl Pair {
             TurnCall::Renew { token, extend } => {
                 let token = which(&self.turns, *token);
                 let memory = self.memory.renew_orchestration_item_lock(&token.memory, ms(*extend)).await;
-                let sqlite = self.sqlite.renew_orchestration_item_lock(&token.sqlite, ms(*extend)).await;
-                self.agree("renew turn", &memory, &sqlite).map(drop)
+                let other = self.other.renew_orchestration_item_lock(&token.other, ms(*extend)).await;
+                self.agree("renew turn", &memory, &other).map(drop)
             }
         }
     }
@@ -184,35 +182,35 @@ impl Pair {
     fn agree_on_turns(
         &mut self,
         memory: Result<Vec<FetchedTurn>, ProviderError>,
-        sqlite: Result<Vec<FetchedTurn>, ProviderError>,
+        other: Result<Vec<FetchedTurn>, ProviderError>,
     ) -> Result<(), String> {
-        let (Ok(memory), Ok(sqlite)) = (memory, sqlite) else { return Err("a fetch failed".to_string()) };
-        if memory.len() != sqlite.len() {
-            return Err(format!("turns\nmemory: {memory:#?}\nsqlite: {sqlite:#?}"));
+        let (Ok(memory), Ok(other)) = (memory, other) else { return Err("a fetch failed".to_string()) };
+        if memory.len() != other.len() {
+            return Err(format!("turns\nmemory: {memory:#?}\nsqlite: {other:#?}"));
         }
         if memory.len() > 1 {
             self.count("fetch several turns");
         }
-        for (ours, theirs) in memory.into_iter().zip(sqlite) {
+        for (ours, theirs) in memory.into_iter().zip(other) {
             self.agree_on_turn(ours, theirs)?;
         }
         Ok(())
     }
 
-    fn agree_on_turn(&mut self, mut memory: FetchedTurn, mut sqlite: FetchedTurn) -> Result<(), String> {
+    fn agree_on_turn(&mut self, mut memory: FetchedTurn, mut other: FetchedTurn) -> Result<(), String> {
         let last_event_id = match &memory.facts {
             Some(facts) => facts.last_event_id,
             None => memory.item.history.last().map_or(0, |event| event.event_id),
         };
         self.turns.push(Token {
             memory: memory.lock_token.clone(),
-            sqlite: sqlite.lock_token.clone(),
+            other: other.lock_token.clone(),
             instance: memory.item.instance.clone(),
             execution_id: memory.item.execution_id,
             event_id: last_event_id,
             spent: false,
         });
-        for (turn, held) in [(&memory, &mut self.held.memory), (&sqlite, &mut self.held.sqlite)] {
+        for (turn, held) in [(&memory, &mut self.held.memory), (&other, &mut self.held.other)] {
             if let Some(facts) = &turn.facts {
                 let history = HeldHistory {
                     incarnation: facts.incarnation,
@@ -222,9 +220,9 @@ impl Pair {
                 held.0.insert(turn.item.instance.clone(), history);
             }
         }
-        self.incarnations.reconcile(&mut memory, &mut sqlite)?;
-        if memory != sqlite {
-            return Err(format!("a turn\nmemory: {memory:#?}\nsqlite: {sqlite:#?}"));
+        self.incarnations.reconcile(&mut memory, &mut other)?;
+        if memory != other {
+            return Err(format!("a turn\nmemory: {memory:#?}\nsqlite: {other:#?}"));
         }
         self.count(if memory.facts.is_some() { "fetch turns" } else { "fetch turn" });
         if let Some(facts) = &memory.facts {
@@ -265,8 +263,8 @@ impl Pair {
             }
         };
         let memory = on(self.memory.clone(), token.memory.clone()).await;
-        let sqlite = on(self.sqlite.clone(), token.sqlite.clone()).await;
-        if self.agree("ack turn", &memory, &sqlite)? {
+        let other = on(self.other.clone(), token.other.clone()).await;
+        if self.agree("ack turn", &memory, &other)? {
             spend(&mut self.turns, &token);
             self.count(commit.outcome.what());
         } else if memory.is_err_and(|error| error.kind() == ProviderErrorKind::Invalid) {
@@ -275,27 +273,21 @@ impl Pair {
         Ok(())
     }
 
-    /// Opens the SQLite store again, as a process that begins after another one does.
+    /// Opens the other store again, as a process that begins after another one does.
     pub(crate) async fn reopen(&mut self) {
-        let replacement = Arc::new(open(&self.directory, &self.clock).await);
-        self.sqlite = replacement;
+        self.other = self.subject.open(&self.clock).await;
         self.count("reopen");
     }
 
-    /// A connection of somebody else to the SQLite store.
-    pub(crate) fn raw(&self) -> rusqlite::Connection {
-        let raw = rusqlite::Connection::open(self.directory.path().join("store.db")).expect("opened");
-        raw.busy_timeout(Duration::from_secs(5)).expect("set");
-        raw
+    /// Does to the other store what no provider method does; how many rows that changed.
+    pub(crate) async fn damage(&self, damage: Damage<'_>) -> usize {
+        self.subject.damage(damage).await
     }
-}
 
-async fn open(directory: &tempfile::TempDir, clock: &Arc<ManualClock>) -> SqliteProvider {
-    let url = format!("sqlite:{}", directory.path().join("store.db").display());
-    // What a power cut would do is tested elsewhere.
-    let options =
-        SqliteOptions { clock: clock.clone(), synchronous: Synchronous::Normal, ..Default::default() };
-    SqliteProvider::new(&url, Some(options)).await.expect("the store opens")
+    /// The other store's management calls.
+    pub(crate) fn admin(&self) -> &dyn ProviderAdmin {
+        self.other.as_management_capability().expect("both stores have the management calls")
+    }
 }
 
 fn plain_turn(fetched: Option<(OrchestrationItem, String, u32)>) -> Vec<FetchedTurn> {
@@ -320,7 +312,7 @@ pub(crate) fn which(tokens: &[Token], which: Which) -> Token {
     };
     found.cloned().unwrap_or(Token {
         memory: "nonsense".to_string(),
-        sqlite: "nonsense".to_string(),
+        other: "nonsense".to_string(),
         instance: instance_name(0),
         execution_id: 1,
         event_id: 0,

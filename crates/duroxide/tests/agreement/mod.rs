@@ -1,0 +1,139 @@
+//! The store in memory is the model: whatever is asked of it, another store answers the same.
+//!
+//! Random sequences of calls go to both, on one clock that the test moves. After every call the answers are
+//! compared, tokens and incarnations translated; now and then, and at the end, everything that can be read.
+//!
+//! `PROPTEST_CASES` sets how many sequences are tried. A failing one is shrunk and printed.
+
+mod calls;
+mod items;
+mod operations;
+mod pair;
+mod translation;
+mod views;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use duroxide::clock::ManualClock;
+use duroxide::providers::Provider;
+use duroxide_core::ItemKind;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use operations::sequence;
+use pair::Pair;
+
+/// The store that is compared with the model.
+#[async_trait]
+pub(crate) trait Subject {
+    /// Opens it; when called again, what the first opening left behind.
+    async fn open(&mut self, clock: &Arc<ManualClock>) -> Arc<dyn Provider>;
+
+    /// Makes rows undecodable; how many.
+    async fn damage(&self, damage: Damage<'_>) -> usize;
+
+    /// The highest attempt count in an instance's inbox.
+    async fn max_attempt_count(&self, instance: &str) -> u32;
+
+    /// How many messages it dropped since it was opened last.
+    fn dropped_messages(&self) -> u64;
+}
+
+/// What is made undecodable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Damage<'a> {
+    /// The last event of the instance's current execution.
+    LastEvent(&'a str),
+    /// The messages of a kind in the instance's inbox.
+    Messages(&'a str, ItemKind),
+    /// The instance's work items.
+    Work(&'a str),
+}
+
+/// What must have happened at least once in a run, so that agreement means something.
+const MUST_HAPPEN: &[&str] = &[
+    "start",
+    "start of a child",
+    "send event",
+    "send cancel",
+    "send completion",
+    "send timer",
+    "fetch turns",
+    "fetch several turns",
+    "fetch a suspect",
+    "fetch a held history",
+    "fetch with put-back messages",
+    "fetch an undecodable turn",
+    "fetch turn",
+    "ack turn",
+    "ack completed",
+    "ack failed",
+    "ack continued as new",
+    "ack refused",
+    "ack turn: LockLost",
+    "abandon turn",
+    "abandon turn: LockLost",
+    "renew turn",
+    "renew turn: LockLost",
+    "queue work",
+    "fetch work",
+    "fetch suspected work",
+    "fetch work of a session",
+    "ack work",
+    "ack work: LockLost",
+    "ack work: Invalid",
+    "abandon work",
+    "renew work",
+    "renew work: LockLost",
+    "record progress",
+    "record progress: LockLost",
+    "fetch work with progress",
+    "lost work",
+    "renew sessions",
+    "cleanup sessions",
+    "append",
+    "append: NotFound",
+    "delete instance",
+    "delete instance: Invalid",
+    "delete instance: NotFound",
+    "delete several",
+    "delete several: Invalid",
+    "delete bulk",
+    "prune",
+    "prune bulk",
+    "corrupt history",
+    "corrupt messages",
+    "corrupt work",
+    "reopen",
+];
+
+/// Compares a store with the model on random sequences of calls, as many as the environment says.
+pub(crate) fn compare(default_cases: u32, subject: impl Fn() -> Box<dyn Subject>) {
+    let cases =
+        std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(default_cases);
+    let config = Config { cases, max_shrink_iters: 2_000, failure_persistence: None, ..Config::default() };
+    let happened = RefCell::new(BTreeMap::<String, u64>::new());
+    let outcome = TestRunner::new(config).run(&sequence(), |operations| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let counts = runtime.block_on(async {
+            let mut pair = Pair::new(subject()).await;
+            for operation in &operations {
+                pair.carry_out(operation).await.map_err(TestCaseError::fail)?;
+            }
+            pair.compare_views().await.map_err(TestCaseError::fail)?;
+            Ok::<_, TestCaseError>(pair.into_counts())
+        })?;
+        for (what, times) in counts {
+            *happened.borrow_mut().entry(what).or_default() += times;
+        }
+        Ok(())
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+    let happened = happened.into_inner();
+    let missing: Vec<_> = MUST_HAPPEN.iter().filter(|what| !happened.contains_key(**what)).collect();
+    assert!(missing.is_empty(), "never happened: {missing:?}\nhappened: {happened:#?}");
+}
