@@ -103,6 +103,7 @@ async fn delete_all(conn: &Conn, doomed: &[(String, i64)]) -> Result<DeleteInsta
     result.queue_messages_deleted =
         by_key("DELETE FROM {s}.inbox WHERE instance_key = ANY($1::bigint[])").await?;
     by_key("DELETE FROM {s}.kv WHERE instance_key = ANY($1::bigint[])").await?;
+    by_key("DELETE FROM {s}.kept_messages WHERE instance_key = ANY($1::bigint[])").await?;
     by_key("DELETE FROM {s}.custom_statuses WHERE instance_key = ANY($1::bigint[])").await?;
     conn.execute("DELETE FROM {s}.set_aside WHERE instance_id = ANY($1::text[])", &[&ids]).await?;
     let work = conn.query(WORK, &[&ids]).await?;

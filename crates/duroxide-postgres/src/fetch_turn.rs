@@ -56,7 +56,7 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
        FROM p JOIN {s}.queues q ON q.key = p.key WHERE q.lock_nonce IS NOT NULL AND n.instance_key = q.key \
          AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
          AND n.position < q.lock_watermark), \
-     found AS MATERIALIZED (SELECT p.n, q.key, q.suspect, q.current_execution_id, q.has_kv, m.* \
+     found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, m.* \
        FROM p JOIN {s}.queues q ON q.key = p.key CROSS JOIN LATERAL ( \
          SELECT count(*) AS messages, array_agg(x.visible_at) AS visible, array_agg(x.position) AS positions, \
            array_agg(x.kind) AS kinds, array_agg(x.attempts) AS attempts, array_agg(x.item) AS items \
@@ -76,7 +76,7 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
        FROM found f WHERE q.key = f.key AND f.messages = 0) \
      SELECT f.key, ($2::bigint[])[f.n], f.suspect, f.current_execution_id, f.has_kv, f.visible, f.positions, \
        f.kinds, f.attempts, f.items, i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, \
-       i.parent_execution_id, i.parent_event_id, i.created_at, coalesce(e.last_event_id, 0) \
+       i.parent_execution_id, i.parent_event_id, i.created_at, coalesce(e.last_event_id, 0), f.ready_at \
      FROM found f JOIN {s}.instances i ON i.key = f.key \
      LEFT JOIN {s}.executions e ON e.instance_key = f.key AND e.execution_id = f.current_execution_id \
      WHERE f.messages > 0 ORDER BY f.n";
@@ -104,6 +104,8 @@ pub(crate) struct Look<T> {
 #[derive(Debug)]
 pub(crate) struct RawTurn {
     pub(crate) token: Token,
+    /// Since when it was ready.
+    pub(crate) ready_at: Ms,
     now: Ms,
     suspect: bool,
     execution_id: u64,
@@ -206,6 +208,7 @@ impl RawTurn {
             ),
             created_at: row.get(17),
             last_event_id: from_column(row.get(18)),
+            ready_at: row.get(19),
         }
     }
 

@@ -30,24 +30,27 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          AND w.suspect = TRUE AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
          ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) x \
        ORDER BY x.ready_at, x.id LIMIT $4::bigint), \
-     picked AS MATERIALIZED (SELECT a.id, row_number() OVER (ORDER BY a.ready_at, a.id) AS n FROM \
+     picked AS MATERIALIZED (SELECT a.id, a.ready_at, row_number() OVER (ORDER BY a.ready_at, a.id) AS n FROM \
        (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.id LIMIT $3::bigint), \
      taken AS (UPDATE {s}.work_items w SET ready_at = (SELECT now FROM c) + $5::bigint, suspect = TRUE, \
          suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), \
          lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
-       RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id), \
+       RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
+         p.ready_at), \
      due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM accepted a \
        CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $4::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = s.suspect ORDER BY w.ready_at, w.id LIMIT 1) x) \
      SELECT c.now, due.at, open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
-       i.name, i.version FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
+       i.name, i.version, t.ready_at FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
      LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
 
 /// A locked work item, still encoded.
 #[derive(Debug)]
 pub(crate) struct RawWork {
     pub(crate) token: Token,
+    /// Since when it was ready.
+    pub(crate) ready_at: Ms,
     attempts: i64,
     pub(crate) suspect: bool,
     progress: Option<String>,
@@ -121,7 +124,7 @@ pub(crate) fn looked(answers: &[Vec<Row>], place: usize) -> Looked {
 
 impl RawWork {
     /// The work item in the columns from `at` on: id, nonce, attempts, suspect, progress, item, and the
-    /// orchestration's name and version.
+    /// orchestration's name and version, and since when it was ready.
     pub(crate) fn from_row(row: &Row, at: usize) -> Option<Self> {
         let orchestration = match (row.get::<_, Option<String>>(at + 6), row.get::<_, Option<String>>(at + 7))
         {
@@ -132,12 +135,18 @@ impl RawWork {
         };
         Some(Self {
             token: Token { key: row.get::<_, Option<i64>>(at)?, nonce: row.get(at + 1) },
+            ready_at: row.get(at + 8),
             attempts: row.get(at + 2),
             suspect: row.get(at + 3),
             progress: row.get::<_, Option<String>>(at + 4).map(from_text),
             item: row.get(at + 5),
             orchestration,
         })
+    }
+
+    /// Whether it decodes.
+    pub(crate) fn is_sound(&self) -> bool {
+        from_json::<WorkItem>(&self.item).is_ok()
     }
 
     /// Decodes the work item, or says why it does not decode.

@@ -47,6 +47,10 @@ const DESCRIBE: &str = "UPDATE {s}.instances i SET name = u.name, version = u.ve
      WHERE i.key = u.key";
 const END: &str = "UPDATE {s}.instances i SET status = u.status, ended_at = $3::bigint \
      FROM unnest($1::bigint[], $2::bigint[]) AS u (key, status) WHERE i.key = u.key";
+const KEEP: &str = "INSERT INTO {s}.kept_messages (instance_key, position, item) \
+     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[])";
+const FORGET_KEPT: &str = "DELETE FROM {s}.kept_messages WHERE instance_key = ANY($1::bigint[])";
+const RUN_AGAIN: &str = "UPDATE {s}.instances SET status = 1, ended_at = NULL WHERE key = ANY($1::bigint[])";
 const DELETE_COVERED: &str = "DELETE FROM {s}.inbox n \
      USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (key, v, p, w) \
      WHERE n.instance_key = u.key AND (n.visible_at, n.position) <= (u.v, u.p) AND n.position < u.w";
@@ -182,6 +186,21 @@ impl WorkingSet<'_> {
 
     fn flush_removed(&self, pipeline: &mut Pipeline) {
         let writes = &self.writes;
+        if !writes.kept.is_empty() {
+            let rows = &writes.kept;
+            pipeline.add(
+                KEEP,
+                values![
+                    column!(rows, (key, _, _) => *key),
+                    column!(rows, (_, order, _) => *order),
+                    column!(rows, (_, _, json) => json.clone()),
+                ],
+            );
+        }
+        if !writes.redriven.is_empty() {
+            pipeline.add(FORGET_KEPT, values![writes.redriven.clone()]);
+            pipeline.add(RUN_AGAIN, values![writes.redriven.clone()]);
+        }
         for (sql, locks) in [(DELETE_COVERED, &writes.covered), (ENDED_ATTEMPTS, &writes.ended_attempts)] {
             if !locks.is_empty() {
                 let of = |value: fn(&TurnLock) -> i64| column!(locks, (_, lock) => value(lock));

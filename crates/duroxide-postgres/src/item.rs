@@ -37,6 +37,7 @@ pub(crate) fn check_message(item: &WorkItem) -> Result<(), Fault> {
         | ItemKind::Completion
         | ItemKind::Timer
         | ItemKind::Event
+        | ItemKind::Note
         | ItemKind::Cancel => Ok(()),
     }
 }
@@ -51,6 +52,7 @@ pub(crate) fn check_work(item: &WorkItem) -> Result<(), Fault> {
         | ItemKind::Completion
         | ItemKind::Timer
         | ItemKind::Event
+        | ItemKind::Note
         | ItemKind::Cancel => {
             Err(Fault::Invalid("only an activity belongs into the worker queue".to_string()))
         }
@@ -67,6 +69,7 @@ pub(crate) fn check_completion(item: &WorkItem) -> Result<(), Fault> {
         | ItemKind::Activity
         | ItemKind::Timer
         | ItemKind::Event
+        | ItemKind::Note
         | ItemKind::Cancel => Err(Fault::Invalid("the item is not a completion".to_string())),
     }
 }

@@ -21,7 +21,7 @@
 //! | `carrier`, `group`, `call`, `parked` | the task, group commit, fetches that wait |
 //! | `listener`, `news` | other processes |
 //! | `working_set`, `instance_row`, `execution_row` | the rows of a transaction |
-//! | `messages`, `turn_commit`, `release`, `work`, `set_aside`, `append` | what calls change in them |
+//! | `messages`, `turn_commit`, `release`, `work`, `set_aside`, `append`, `redrive` | what calls change in them |
 //! | `writes`, `flush` | what is then written |
 //! | `fetch_turn`, `fetch_work`, `sessions` | fetches |
 //! | `history`, `status`, `admin`, `listing`, `delete`, `prune` | what clients and operators read and remove |
@@ -61,6 +61,7 @@ mod pipeline;
 mod provider;
 mod provider_admin;
 mod prune;
+mod redrive;
 mod release;
 mod schema;
 mod sessions;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide::providers::support::{is_reached, one_turn, one_work};
 use duroxide::providers::{
-    FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, SessionFetchConfig,
-    Suspects, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+    FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, RedriveInstance,
+    SessionFetchConfig, Suspects, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
 };
 use duroxide_core::{
     DispatcherCapabilityFilter, Event, ExecutionMetadata, OrchestrationStatus, ScheduledActivityIdentifier,
@@ -21,6 +21,7 @@ use crate::fault::Fault;
 use crate::history::{self, EncodedEvents};
 use crate::item::{EncodedItem, check_completion, check_message, check_work};
 use crate::parked::{ParkedFetch, Request as _};
+use crate::redrive::{self, EncodedRedrive};
 use crate::store::{PostgresProvider, transaction};
 use crate::token::Token;
 use crate::turn_commit::TurnCommit;
@@ -288,6 +289,25 @@ impl Provider for PostgresProvider {
         read!(self, "lost_work_items", conn => work::lost(&conn, self.manual(), lock_tokens))
     }
 
+    fn redrives(&self) -> bool {
+        true
+    }
+
+    async fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
+        read!(self, "kept_messages", conn => redrive::kept_messages(&conn, instance))
+    }
+
+    async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
+        const OPERATION: &str = "redrive";
+        let all: Result<Vec<EncodedRedrive>, _> = instances.into_iter().map(EncodedRedrive::new).collect();
+        let all = all.map_err(|fault| fault.into_error(OPERATION))?;
+        let manual = self.manual();
+        let redriven: Result<_, ProviderError> =
+            transaction!(self, OPERATION, conn => redrive::redrive(&conn, manual, &all));
+        self.follow(&redriven?);
+        Ok(())
+    }
+
     async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {
         read!(self, "orchestration_status", conn => status::orchestration_status(&conn, instance))
     }
@@ -336,7 +356,7 @@ impl PostgresProvider {
         const OPERATION: &str = TurnRequest::OPERATION;
         let deadline = Instant::now().checked_add(request.poll_timeout);
         let max_items = request.max_items.max(1);
-        let mut turns: Vec<FetchedTurn> = Vec::new();
+        let mut turns: Vec<(i64, i64, FetchedTurn)> = Vec::new();
         let mut guards = Vec::new();
         loop {
             request.max_items = max_items - turns.len();
@@ -349,7 +369,7 @@ impl PostgresProvider {
             let mut passed_over = false;
             for mut raw in found {
                 let admitted = raw.admit();
-                let (token, suspect) = (raw.token, raw.is_suspect());
+                let (token, ready_at, suspect) = (raw.token, raw.ready_at, raw.is_suspect());
                 if !admitted.aside.is_empty() {
                     let (aside, left) = (admitted.aside.clone(), admitted.left);
                     self.carry(OPERATION, Task::AsideMessages { token, aside, left }).await?;
@@ -366,11 +386,13 @@ impl PostgresProvider {
                 if suspect {
                     request.suspects = Suspects::Refuse;
                 }
-                turns.push(turn);
+                turns.push((ready_at, token.key, turn));
             }
             if !passed_over || turns.len() >= max_items {
                 guards.into_iter().for_each(crate::call::Guard::arrived);
-                return Ok(turns);
+                // What a second look found may have been ready before what the first found.
+                turns.sort_by_key(|(ready_at, key, _)| (*ready_at, *key));
+                return Ok(turns.into_iter().map(|(_, _, turn)| turn).collect());
             }
         }
     }
@@ -380,7 +402,7 @@ impl PostgresProvider {
         const OPERATION: &str = WorkRequest::OPERATION;
         let deadline = Instant::now().checked_add(request.poll_timeout);
         let max_items = request.max_items.max(1);
-        let mut work: Vec<FetchedWork> = Vec::new();
+        let mut work: Vec<(i64, i64, FetchedWork)> = Vec::new();
         let mut guards = Vec::new();
         loop {
             request.max_items = max_items - work.len();
@@ -392,12 +414,13 @@ impl PostgresProvider {
             guards.push(guard);
             let mut passed_over = false;
             for raw in found {
+                let (ready_at, id) = (raw.ready_at, raw.token.key);
                 match raw.decode() {
                     Ok(fetched) => {
                         if fetched.suspect {
                             request.suspects = Suspects::Refuse;
                         }
-                        work.push(fetched);
+                        work.push((ready_at, id, fetched));
                     }
                     Err((token, cause)) => {
                         passed_over = true;
@@ -407,7 +430,8 @@ impl PostgresProvider {
             }
             if !passed_over || work.len() >= max_items {
                 guards.into_iter().for_each(crate::call::Guard::arrived);
-                return Ok(work);
+                work.sort_by_key(|(ready_at, id, _)| (*ready_at, *id));
+                return Ok(work.into_iter().map(|(_, _, work)| work).collect());
             }
         }
     }

@@ -60,7 +60,7 @@ const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint
        suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), lock_nonce = $3::bigint \
        WHERE w.id = $1 RETURNING w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, \
        w.instance_id) \
-     SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version \
+     SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, $4::bigint \
      FROM t LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id";
 const CLAIM: &str = "INSERT INTO {s}.sessions AS s (session_id, owner, locked_until, last_activity_at) \
      VALUES ($1, $2, $3, $4) ON CONFLICT (session_id) DO UPDATE SET owner = $2, last_activity_at = $4, \
@@ -108,7 +108,12 @@ pub(crate) async fn fetch(
         let candidate = if from_session { in_session.take() } else { plain.pop_front() };
         let Some(candidate) = candidate else { break };
         let Some(work) = fetch.take(&candidate).await? else { continue };
+        let sound = work.is_sound();
         items.push(work);
+        if !sound {
+            // It will be set aside, and what comes next decided anew.
+            break;
+        }
         if candidate.suspect {
             fetch.suspects = Suspects::Refuse;
         }
@@ -228,9 +233,12 @@ impl Fetch<'_> {
 
     async fn take(&mut self, candidate: &Candidate) -> Result<Option<RawWork>, Fault> {
         let locked_until = after(self.now, self.request.lock_timeout);
-        let taken = self.conn.first(TAKE, &[&candidate.id, &locked_until, &random_bits()]).await?;
+        let taken = self
+            .conn
+            .first(TAKE, &[&candidate.id, &locked_until, &random_bits(), &candidate.ready_at])
+            .await?;
         let Some(work) = taken.and_then(|row| RawWork::from_row(&row, 0)) else { return Ok(None) };
-        if let (Some(place), Some(config)) = (&candidate.session, self.config) {
+        if let (Some(place), Some(config), true) = (&candidate.session, self.config, work.is_sound()) {
             let claimed_until = after(self.now, config.lock_timeout).max(locked_until);
             let (session_id, owner) = (owned_text(&place.0), owned_text(&config.owner_id));
             let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =

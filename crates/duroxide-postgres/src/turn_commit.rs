@@ -1,6 +1,7 @@
 //! The commit of a turn: everything it did, or nothing.
 
 use duroxide::providers::support::Status;
+use duroxide_core::redrive::{KeptMessages, kept_after_failure};
 use duroxide_core::{
     Event, ExecutionMetadata, ItemKind, ScheduledActivityIdentifier, WorkItem, cancel_reaches, columns_of,
     pack_version, state_changes,
@@ -24,6 +25,7 @@ pub(crate) struct TurnCommit {
     orchestrator_items: Vec<EncodedItem>,
     metadata: ExecutionMetadata,
     status: Option<Status>,
+    kept: Option<KeptMessages>,
     cancelled_activities: Vec<ScheduledActivityIdentifier>,
 }
 
@@ -48,6 +50,7 @@ impl TurnCommit {
         };
         Ok(Self {
             execution_id,
+            kept: kept_after_failure(&history_delta),
             history_delta: EncodedEvents::new(history_delta)?,
             worker_items: EncodedItem::all(worker_items)?,
             orchestrator_items: EncodedItem::all(orchestrator_items)?,
@@ -114,6 +117,9 @@ impl WorkingSet<'_> {
         let numbered = commit.history_delta.numbered(execution.last_event_id)?;
         self.check_new_events(key, commit.execution_id, &execution, &numbered).await?;
         self.begun = true;
+        if let Some(kept) = &commit.kept {
+            self.keep_messages(key, kept.clone()).await?;
+        }
         self.remove_locked_messages(key)?;
         self.append(key, &mut execution, commit.execution_id, &numbered)?;
         self.write_metadata(key, &mut execution, commit)?;
@@ -198,12 +204,7 @@ impl WorkingSet<'_> {
             row.pinned_key = NOT_PINNED;
         }
         execution.changed = true;
-        for (event, json) in delta.iter() {
-            execution.event_count += 1;
-            execution.last_event_id = execution.last_event_id.max(event.event_id);
-            execution.history_bytes += i64::try_from(json.len()).unwrap_or(i64::MAX);
-            self.writes.history.push((key, execution_id, event.event_id, json.clone()));
-        }
+        self.insert_events(key, execution, execution_id, delta);
         let changes = state_changes(delta.events());
         if let Some(failure) = changes.failure {
             execution.new_failure = Some(crate::values::to_json(failure)?);
@@ -222,6 +223,22 @@ impl WorkingSet<'_> {
             self.drop_timers(key, execution_id, None)?;
         }
         Ok(())
+    }
+
+    /// Adds events to a history.
+    pub(crate) fn insert_events(
+        &mut self,
+        key: i64,
+        execution: &mut ExecutionRow,
+        execution_id: u64,
+        delta: &EncodedEvents,
+    ) {
+        for (event, json) in delta.iter() {
+            execution.event_count += 1;
+            execution.last_event_id = execution.last_event_id.max(event.event_id);
+            execution.history_bytes += i64::try_from(json.len()).unwrap_or(i64::MAX);
+            self.writes.history.push((key, execution_id, event.event_id, json.clone()));
+        }
     }
 
     /// Deletes a timer, or all timers of an execution. Those in the store were counted when the turn was

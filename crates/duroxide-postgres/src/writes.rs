@@ -35,6 +35,10 @@ pub(crate) struct Writes {
     pub(crate) session_uses: Vec<SessionUse>,
     /// Sessions of which a work item changed, with its tag.
     pub(crate) touched: BTreeSet<(String, String)>,
+    /// What is kept of the inboxes of failed instances: key, order, JSON.
+    pub(crate) kept: Vec<(i64, i64, String)>,
+    /// Failed instances that go on.
+    pub(crate) redriven: Vec<i64>,
     pub(crate) early: Vec<EarlyMessage>,
     /// Instances that get what was kept for them: id, key, when their start is visible.
     pub(crate) admitted_early: Vec<(String, i64, Ms)>,

@@ -113,6 +113,14 @@ CREATE TABLE {s}.inbox (
 -- Timers by their schedule, for turns that cancel them.
 CREATE INDEX inbox_timers ON {s}.inbox (instance_key, execution_id, event_id) WHERE kind = 5;
 
+-- What was in the inbox of an instance that failed and may go on after a fix, in its order.
+CREATE TABLE {s}.kept_messages (
+    instance_key BIGINT NOT NULL,
+    position     BIGINT NOT NULL,
+    item         TEXT   NOT NULL,                -- JSON
+    PRIMARY KEY (instance_key, position)
+);
+
 -- Messages kept for instances that have not started. No fetch looks here.
 CREATE TABLE {s}.early_messages (
     instance_id TEXT   COLLATE "C" NOT NULL,

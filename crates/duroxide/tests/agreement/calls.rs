@@ -71,8 +71,8 @@ impl Pair {
                 // An empty report among the others.
                 let details = "é".repeat(usize::from(*details % 8));
                 let memory = self.memory.record_progress(&token.memory, &details).await;
-                let sqlite = self.sqlite.record_progress(&token.sqlite, &details).await;
-                self.agree("record progress", &memory, &sqlite).map(drop)
+                let other = self.other.record_progress(&token.other, &details).await;
+                self.agree("record progress", &memory, &other).map(drop)
             }
             WorkCall::Lost => self.lost_work().await,
             WorkCall::RenewSessions { owners, extend, idle } => {
