@@ -11,7 +11,8 @@ use crate::model::limits::MAX_CARRY_FORWARD_EVENTS;
 use crate::model::redrive::{PARENT_CANCELED, PARENT_FAILED, TERMINAL_REASON};
 use crate::model::{
     AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, ItemKind, ParentLink,
-    ScheduledActivityIdentifier, WorkItem, columns_of, reply_to_colliding_start, state_changes, status,
+    ScheduledActivityIdentifier, WorkItem, columns_of, open_work, reply_to_colliding_start, state_changes,
+    status,
 };
 
 /// What an execution has scheduled and not got back.
@@ -35,55 +36,15 @@ pub(super) struct Leftovers {
 impl OpenWork {
     /// What is open according to a history alone, for executions whose code cannot be run.
     pub(super) fn of_history(history: &[Event]) -> Self {
-        let mut open = Self::default();
-        for event in history {
-            match &event.kind {
-                EventKind::ActivityScheduled { .. } => {
-                    open.activities.insert(event.event_id, event.execution_id);
-                }
-                EventKind::SubOrchestrationScheduled { instance, .. } => {
-                    open.children.insert(event.event_id, instance.clone());
-                }
-                EventKind::ActivityCompleted { .. }
-                | EventKind::ActivityFailed { .. }
-                | EventKind::ActivityCancelRequested { .. }
-                | EventKind::SubOrchestrationCompleted { .. }
-                | EventKind::SubOrchestrationFailed { .. }
-                | EventKind::SubOrchestrationCancelRequested { .. } => open.close(event.source_event_id),
-                EventKind::OrchestrationStarted { .. }
-                | EventKind::OrchestrationCompleted { .. }
-                | EventKind::OrchestrationFailed { .. }
-                | EventKind::OrchestrationContinuedAsNew { .. }
-                | EventKind::OrchestrationCancelRequested { .. }
-                | EventKind::TimerCreated { .. }
-                | EventKind::TimerFired { .. }
-                | EventKind::TimerCancelled { .. }
-                | EventKind::ExternalSubscribed { .. }
-                | EventKind::ExternalEvent { .. }
-                | EventKind::ExternalSubscribedCancelled { .. }
-                | EventKind::QueueSubscribed { .. }
-                | EventKind::QueueEventDelivered { .. }
-                | EventKind::QueueSubscriptionCancelled { .. }
-                | EventKind::OrchestrationChained { .. }
-                | EventKind::VersionRequested { .. }
-                | EventKind::CustomStatusUpdated { .. }
-                | EventKind::KeyValueSet { .. }
-                | EventKind::KeyValueCleared { .. }
-                | EventKind::KeyValuesCarried { .. }
-                | EventKind::RetryPolicyRecorded { .. }
-                | EventKind::ActivityDeadlinesRecorded { .. }
-                | EventKind::ActivityBegun
-                | EventKind::OrchestrationRedriven { .. }
-                | EventKind::KeyValuesCleared => {}
-            }
-        }
-        open
-    }
-
-    fn close(&mut self, source: Option<u64>) {
-        let Some(id) = source else { return };
-        self.activities.remove(&id);
-        self.children.remove(&id);
+        let open = open_work(history);
+        let id = |item: &WorkItem| columns_of(item).event_id.unwrap_or_default();
+        let activities =
+            open.activities.iter().map(|item| (id(item), columns_of(item).execution_id.unwrap_or_default()));
+        let children = open.children.iter().filter_map(|start| {
+            let parent = columns_of(start).parent?;
+            Some((parent.event_id, start.instance().to_string()))
+        });
+        Self { activities: activities.collect(), children: children.collect() }
     }
 }
 

@@ -9,6 +9,7 @@ mod execution;
 mod ids;
 mod kv_entry;
 pub mod limits;
+mod open_work;
 mod orchestration_status;
 pub mod redrive;
 mod retry;
@@ -33,6 +34,7 @@ pub use ids::{
     check_root_instance_id, check_version, is_auto_generated_sub_orch_id,
 };
 pub use kv_entry::KvEntry;
+pub use open_work::{OpenWork, open_work};
 pub use orchestration_status::OrchestrationStatus;
 pub use retry::{BackoffStrategy, RetryPolicy};
 pub use stats::SystemStats;

@@ -3,11 +3,10 @@
 //! The failed execution stays as it is. The next one has its events up to the failure, and what those events wait for
 //! is put back into the queues. All of it is computed from the history, so that a store has to interpret nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{
-    ActivityDeadlines, AppErrorKind, ErrorDetails, Event, EventKind, INITIAL_EXECUTION_ID, ItemKind,
-    WorkItem, columns_of,
+    AppErrorKind, ErrorDetails, Event, EventKind, ItemKind, OpenWork, WorkItem, columns_of, open_work,
 };
 
 /// What the reasons of cancellations begin with that an ending execution records.
@@ -91,12 +90,8 @@ pub enum RedriveOf {
 pub struct RedrivePlan {
     /// The history up to the failure. Empty if the program had done nothing: then it begins anew.
     pub events: Vec<Event>,
-    /// Activities that have no result.
-    pub activities: Vec<WorkItem>,
-    /// Timers that are not over.
-    pub timers: Vec<WorkItem>,
-    /// The starts of children that have given no result.
-    pub children: Vec<WorkItem>,
+    /// What those events wait for.
+    pub open: OpenWork,
 }
 
 /// What the next execution of a failed one begins with, or why it cannot go on.
@@ -105,18 +100,7 @@ pub fn plan_redrive(history: &[Event], why: RedriveOf) -> Result<RedrivePlan, St
     if events.len() <= 1 {
         return Ok(RedrivePlan::default());
     }
-    let mut plan = RedrivePlan { events: events.to_vec(), ..RedrivePlan::default() };
-    for (id, open) in open_schedules(events) {
-        match open {
-            Open::Activity(item) => plan.activities.push(item),
-            Open::Timer { execution_id, fire_at_ms } => {
-                let instance = events[0].instance_id.clone();
-                plan.timers.push(WorkItem::TimerFired { instance, execution_id, id, fire_at_ms });
-            }
-            Open::Child(start) => plan.children.push(start),
-        }
-    }
-    Ok(plan)
+    Ok(RedrivePlan { events: events.to_vec(), open: open_work(events) })
 }
 
 /// The events before those that the failure itself recorded.
@@ -169,120 +153,6 @@ fn is_cause(kind: &EventKind, was_cancelled: bool) -> bool {
     let is_cancel = matches!(kind, EventKind::OrchestrationCancelRequested { .. });
     let is_poison = matches!(kind, EventKind::ActivityFailed { details: ErrorDetails::Poison { .. } });
     is_poison || (was_cancelled && is_cancel)
-}
-
-enum Open {
-    Activity(WorkItem),
-    Timer { execution_id: u64, fire_at_ms: u64 },
-    Child(WorkItem),
-}
-
-/// What has been scheduled and neither answered nor given up, by event id.
-fn open_schedules(events: &[Event]) -> BTreeMap<u64, Open> {
-    let mut open = BTreeMap::new();
-    for event in events {
-        let (id, source) = (event.event_id, event.source_event_id.unwrap_or_default());
-        match &event.kind {
-            EventKind::ActivityScheduled { name, input, session_id, tag } => {
-                open.insert(id, Open::Activity(activity(event, name, input, session_id, tag)));
-            }
-            EventKind::ActivityDeadlinesRecorded { deadlines } => {
-                if let Some(Open::Activity(item)) = open.get_mut(&source) {
-                    bound(item, *deadlines);
-                }
-            }
-            EventKind::TimerCreated { fire_at_ms } => {
-                let timer = Open::Timer { execution_id: event.execution_id, fire_at_ms: *fire_at_ms };
-                open.insert(id, timer);
-            }
-            EventKind::SubOrchestrationScheduled { name, instance, input } => {
-                open.insert(id, Open::Child(child(event, name, instance, input)));
-            }
-            EventKind::VersionRequested { version: asked } => {
-                if let Some(Open::Child(WorkItem::StartOrchestration { version, .. })) = open.get_mut(&source)
-                {
-                    *version = Some(asked.clone());
-                }
-            }
-            EventKind::ActivityCompleted { .. }
-            | EventKind::ActivityFailed { .. }
-            | EventKind::ActivityCancelRequested { .. }
-            | EventKind::TimerFired { .. }
-            | EventKind::TimerCancelled { .. }
-            | EventKind::SubOrchestrationCompleted { .. }
-            | EventKind::SubOrchestrationFailed { .. }
-            | EventKind::SubOrchestrationCancelRequested { .. } => {
-                open.remove(&source);
-            }
-            EventKind::OrchestrationStarted { .. }
-            | EventKind::OrchestrationCompleted { .. }
-            | EventKind::OrchestrationFailed { .. }
-            | EventKind::OrchestrationContinuedAsNew { .. }
-            | EventKind::OrchestrationCancelRequested { .. }
-            | EventKind::OrchestrationRedriven { .. }
-            | EventKind::ActivityBegun
-            | EventKind::ExternalSubscribed { .. }
-            | EventKind::ExternalEvent { .. }
-            | EventKind::ExternalSubscribedCancelled { .. }
-            | EventKind::QueueSubscribed { .. }
-            | EventKind::QueueEventDelivered { .. }
-            | EventKind::QueueSubscriptionCancelled { .. }
-            | EventKind::OrchestrationChained { .. }
-            | EventKind::CustomStatusUpdated { .. }
-            | EventKind::KeyValueSet { .. }
-            | EventKind::KeyValueCleared { .. }
-            | EventKind::KeyValuesCleared
-            | EventKind::KeyValuesCarried { .. }
-            | EventKind::RetryPolicyRecorded { .. } => {}
-        }
-    }
-    open
-}
-
-fn activity(
-    event: &Event,
-    name: &str,
-    input: &str,
-    session_id: &Option<String>,
-    tag: &Option<String>,
-) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: event.instance_id.clone(),
-        execution_id: event.execution_id,
-        id: event.event_id,
-        name: name.to_string(),
-        input: input.to_string(),
-        session_id: session_id.clone(),
-        tag: tag.clone(),
-    }
-}
-
-fn bound(item: &mut WorkItem, deadlines: ActivityDeadlines) {
-    if let WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } = item {
-        *item = WorkItem::ActivityExecuteWithin {
-            instance: std::mem::take(instance),
-            execution_id: *execution_id,
-            id: *id,
-            name: std::mem::take(name),
-            input: std::mem::take(input),
-            session_id: session_id.take(),
-            tag: tag.take(),
-            deadlines,
-        };
-    }
-}
-
-fn child(event: &Event, name: &str, instance: &str, input: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_string(),
-        orchestration: name.to_string(),
-        input: input.to_string(),
-        version: None,
-        parent_instance: Some(event.instance_id.clone()),
-        parent_id: Some(event.event_id),
-        parent_execution_id: Some(event.execution_id),
-        execution_id: INITIAL_EXECUTION_ID,
-    }
 }
 
 /// The message that begins anew an execution whose program had done nothing. `kept` are the messages that the store

@@ -7,7 +7,8 @@ use duroxide_core::redrive::{
     PARENT_FAILED, RedriveOf, RedrivePlan, is_redrivable, kept_after_failure, plan_redrive, start_anew,
 };
 use duroxide_core::{
-    AppErrorKind, ErrorDetails, ItemKind, OrchestrationHandler, Outcome, PoisonMessageType, WorkItem,
+    AppErrorKind, ErrorDetails, ItemKind, OpenWork, OrchestrationHandler, Outcome, PoisonMessageType,
+    WorkItem,
 };
 use expect_test::expect;
 
@@ -75,7 +76,7 @@ fn the_next_execution_begins_with_the_events_before_the_failure_and_what_they_wa
         11 <- 6 SubOrchestrationCancelRequested { reason: "orchestration_terminal" }
         12 OrchestrationFailed { details: Configuration { kind: Nondeterminism, resource: "Program", message: Some("schedule mismatch at event 2: recorded activity 'First' (input of 1 bytes), but the code now asks for activity 'Changed' (input of 1 bytes); differs in name (recorded 'First', now 'Changed')") } }
     "#]].assert_eq(&driver.render_history());
-    let RedrivePlan { events, activities, timers, children } = plan(&driver);
+    let RedrivePlan { events, open: OpenWork { activities, timers, children, .. } } = plan(&driver);
     expect![[r#"
         1 OrchestrationStarted { input: "" }
         2 ActivityScheduled { name: "First", input: "1", session_id: None, tag: None }
@@ -250,8 +251,8 @@ fn a_poisoned_activity_is_put_back() {
     assert!(kept.keeps(ItemKind::Completion, Some(3), true));
     let plan = plan(&driver);
     assert_eq!(plan.events.len(), 2, "the start and the schedule");
-    let [WorkItem::ActivityExecute { execution_id: 1, id: 2, name, .. }] = &plan.activities[..] else {
-        panic!("{:?}", plan.activities)
+    let [WorkItem::ActivityExecute { execution_id: 1, id: 2, name, .. }] = &plan.open.activities[..] else {
+        panic!("{:?}", plan.open.activities)
     };
     assert_eq!(name, "First");
 }
@@ -307,7 +308,7 @@ fn a_child_goes_on_with_its_parent_only_if_the_parents_end_had_cancelled_it() {
     };
     let by_parent = cancelled(PARENT_FAILED);
     let plan = plan_redrive(&by_parent, RedriveOf::CancelledChild).expect("it goes on with its parent");
-    assert_eq!((plan.events.len(), plan.activities.len()), (2, 1));
+    assert_eq!((plan.events.len(), plan.open.activities.len()), (2, 1));
     assert!(plan_redrive(&by_parent, RedriveOf::Asked).is_err());
     assert!(plan_redrive(&cancelled("customer left"), RedriveOf::CancelledChild).is_err());
     let details = ErrorDetails::Application {

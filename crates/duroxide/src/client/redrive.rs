@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use duroxide_core::redrive::{RedriveOf, RedrivePlan, plan_redrive, start_anew};
-use duroxide_core::{Event, ItemKind, OrchestrationStatus, WorkItem, columns_of, status};
+use duroxide_core::{Event, ItemKind, OpenWork, OrchestrationStatus, WorkItem, columns_of, status};
 use semver::Version;
 
 use super::{Client, ClientError};
@@ -151,7 +151,7 @@ impl Client {
         let failed_execution_id = info.current_execution_id;
         let plan = plan_redrive(&history, why).map_err(|cause| refused(instance, &cause))?;
         let kept = self.provider.kept_messages(instance).await?;
-        let RedrivePlan { events, activities, timers, children } = plan;
+        let RedrivePlan { events, open: OpenWork { activities, timers, children, .. } } = plan;
         let mut messages = Vec::new();
         if events.is_empty() {
             let start = start_anew(&history, &kept);
