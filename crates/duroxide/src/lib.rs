@@ -15,7 +15,9 @@ pub mod provider_validation;
 pub mod providers;
 pub mod runtime;
 
-pub use client::{Client, ClientError, RedriveBulkResult, RedriveResult};
+pub use client::{
+    Client, ClientError, Finding, FindingKind, HealthOptions, HealthReport, RedriveBulkResult, RedriveResult,
+};
 pub use duroxide_core::{
     AppErrorKind, BackoffStrategy, ConfigErrorKind, ContinuedAsNew, DispatcherCapabilityFilter,
     DurableFuture, Either2, Either3, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,

@@ -5,7 +5,7 @@ use super::mismatch::{completion_kind_mismatch, no_matching_schedule};
 use super::schedules::{Found, ScheduleKind};
 use super::slot::Resolution;
 use super::turn::DropReason;
-use crate::model::{AppErrorKind, ErrorDetails, EventKind, WorkItem, reply_to_colliding_start};
+use crate::model::{ErrorDetails, EventKind, WorkItem, reply_to_colliding_start};
 
 impl Execution {
     /// Admits one message.
@@ -60,6 +60,9 @@ impl Execution {
                 let event = EventKind::OrchestrationRedriven { from_execution_id, by, at_ms };
                 self.admit_event(None, event, pass)
             }
+            WorkItem::Repaired { put_back, by, at_ms, .. } => {
+                self.admit_event(None, EventKind::OrchestrationRepaired { put_back, by, at_ms }, pass)
+            }
             WorkItem::ActivityBegun { execution_id, id, .. } => self.admit_begun(execution_id, id, pass),
             WorkItem::ActivityExecute { .. } | WorkItem::ActivityExecuteWithin { .. } => {
                 pass.actions.dropped.push(DropReason::WrongQueue);
@@ -106,14 +109,15 @@ impl Execution {
     pub(super) fn apply(&mut self, source: Option<u64>, event: &EventKind) -> Result<(), Stop> {
         let id = source.unwrap_or_default();
         match event {
-            EventKind::OrchestrationRedriven { from_execution_id, .. } => {
-                self.desk.view(|view| view.execution_id = from_execution_id.saturating_add(1));
-                Ok(())
-            }
             EventKind::ActivityBegun => {
                 self.end_start_deadline(id);
                 Ok(())
             }
+            EventKind::OrchestrationRedriven { from_execution_id, .. } => {
+                self.desk.view(|view| view.execution_id = from_execution_id.saturating_add(1));
+                Ok(())
+            }
+            EventKind::OrchestrationRepaired { .. } => Ok(()),
             EventKind::ActivityCompleted { result } => {
                 self.end_start_deadline(id);
                 self.complete(id, ScheduleKind::Activity, Ok(result.clone()))
@@ -152,11 +156,7 @@ impl Execution {
                 Ok(())
             }
             EventKind::OrchestrationCancelRequested { reason } => {
-                Err(Stop::Failed(ErrorDetails::Application {
-                    kind: AppErrorKind::Cancelled { reason: reason.clone() },
-                    message: format!("canceled: {reason}"),
-                    retryable: false,
-                }))
+                Err(Stop::Failed(ErrorDetails::cancelled(reason)))
             }
             EventKind::OrchestrationStarted { .. }
             | EventKind::OrchestrationCompleted { .. }

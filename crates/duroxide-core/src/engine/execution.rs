@@ -334,6 +334,7 @@ fn is_admitted(kind: &EventKind) -> bool {
         | EventKind::ActivityFailed { .. }
         | EventKind::ActivityBegun
         | EventKind::OrchestrationRedriven { .. }
+        | EventKind::OrchestrationRepaired { .. }
         | EventKind::TimerFired { .. }
         | EventKind::ExternalEvent { .. }
         | EventKind::QueueEventDelivered { .. }

@@ -103,6 +103,7 @@ pub(super) fn describe(kind: &EventKind) -> String {
         EventKind::ActivityDeadlinesRecorded { .. } => "deadlines of an activity".to_string(),
         EventKind::ActivityBegun => "beginning of an activity".to_string(),
         EventKind::OrchestrationRedriven { .. } => "record of a redrive".to_string(),
+        EventKind::OrchestrationRepaired { .. } => "record of a repair".to_string(),
     }
 }
 
@@ -180,6 +181,7 @@ fn fields_of(kind: &EventKind) -> Vec<Field<'_>> {
         | EventKind::ActivityDeadlinesRecorded { .. }
         | EventKind::ActivityBegun
         | EventKind::OrchestrationRedriven { .. }
+        | EventKind::OrchestrationRepaired { .. }
         | EventKind::KeyValuesCleared
         | EventKind::OrchestrationStarted { .. }
         | EventKind::OrchestrationCompleted { .. }

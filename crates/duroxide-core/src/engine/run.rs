@@ -271,12 +271,7 @@ pub fn cancel_without_handler(
     messages: Vec<WorkItem>,
     now_ms: u64,
 ) -> Turn {
-    let details = ErrorDetails::Application {
-        kind: crate::model::AppErrorKind::Cancelled { reason: reason.to_string() },
-        message: format!("canceled: {reason}"),
-        retryable: false,
-    };
-    end_stored(stored, Stop::Failed(details), messages, now_ms, Some(reason))
+    end_stored(stored, Stop::Failed(ErrorDetails::cancelled(reason)), messages, now_ms, Some(reason))
 }
 
 fn end_stored(
@@ -451,6 +446,7 @@ fn started_event(start: WorkItem, version: String) -> EventKind {
             | WorkItem::ActivityExecuteWithin { .. }
             | WorkItem::ActivityBegun { .. }
             | WorkItem::Redriven { .. }
+            | WorkItem::Repaired { .. }
             | WorkItem::ActivityCompleted { .. }
             | WorkItem::ActivityFailed { .. }
             | WorkItem::TimerFired { .. }

@@ -19,7 +19,7 @@ pub enum ItemKind {
     Event,
     /// `CancelInstance`
     Cancel,
-    /// `ActivityBegun` or `Redriven`: a fact for the history
+    /// `ActivityBegun`, `Redriven` or `Repaired`: a fact for the history
     Note,
 }
 
@@ -189,7 +189,7 @@ pub fn columns_of(item: &WorkItem) -> Columns<'_> {
             columns.tag = tag.as_deref();
             columns.session_id = session_id.as_deref();
         }
-        WorkItem::Redriven { .. } => columns.kind = ItemKind::Note,
+        WorkItem::Redriven { .. } | WorkItem::Repaired { .. } => columns.kind = ItemKind::Note,
         WorkItem::ActivityBegun { execution_id, id, .. } => {
             columns.kind = ItemKind::Note;
             columns.execution_id = Some(*execution_id);
@@ -334,6 +334,7 @@ pub fn state_changes(events: &[Event]) -> StateChanges<'_> {
             | EventKind::ActivityDeadlinesRecorded { .. }
             | EventKind::ActivityBegun
             | EventKind::OrchestrationRedriven { .. }
+            | EventKind::OrchestrationRepaired { .. }
             | EventKind::SubOrchestrationCompleted { .. }
             | EventKind::SubOrchestrationFailed { .. }
             | EventKind::SubOrchestrationCancelRequested { .. } => {}

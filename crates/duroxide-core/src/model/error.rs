@@ -152,6 +152,15 @@ impl ErrorDetails {
         }
     }
 
+    /// The failure of an orchestration that was cancelled.
+    pub fn cancelled(reason: &str) -> Self {
+        Self::Application {
+            kind: AppErrorKind::Cancelled { reason: reason.to_string() },
+            message: format!("canceled: {reason}"),
+            retryable: false,
+        }
+    }
+
     /// The failure of an orchestration that broke a rule or a limit; doing it again would break it again.
     pub fn orchestration_failed(message: impl Into<String>) -> Self {
         Self::Application {

@@ -235,6 +235,15 @@ pub enum EventKind {
     },
     /// A worker began the activity that `source_event_id` names, in time for its schedule-to-start deadline.
     ActivityBegun,
+    /// Something that this execution had scheduled was queued nowhere and was put back.
+    OrchestrationRepaired {
+        /// How many activities, timers and results of children were put back.
+        put_back: u64,
+        /// Who asked for it.
+        by: String,
+        /// When, in ms since the epoch.
+        at_ms: u64,
+    },
     /// The execution before this one failed, and somebody asked that the instance go on. The events of the
     /// failed execution stand before this one, each with the execution in which it was recorded.
     OrchestrationRedriven {

@@ -6,6 +6,7 @@ mod deadlines;
 mod error;
 mod event;
 mod execution;
+pub mod health;
 mod ids;
 mod kv_entry;
 pub mod limits;

@@ -87,6 +87,7 @@ fn open_schedules(events: &[Event]) -> BTreeMap<u64, Open> {
             | EventKind::OrchestrationContinuedAsNew { .. }
             | EventKind::OrchestrationCancelRequested { .. }
             | EventKind::OrchestrationRedriven { .. }
+            | EventKind::OrchestrationRepaired { .. }
             | EventKind::ActivityBegun
             | EventKind::OrchestrationChained { .. }
             | EventKind::CustomStatusUpdated { .. }

@@ -228,6 +228,7 @@ fn next_start(item: &WorkItem) -> Option<WorkItem> {
         | WorkItem::ActivityExecuteWithin { .. }
         | WorkItem::ActivityBegun { .. }
         | WorkItem::Redriven { .. }
+        | WorkItem::Repaired { .. }
         | WorkItem::ActivityCompleted { .. }
         | WorkItem::ActivityFailed { .. }
         | WorkItem::TimerFired { .. }

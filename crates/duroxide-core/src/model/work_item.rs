@@ -87,6 +87,17 @@ pub enum WorkItem {
         /// When, in ms since the epoch.
         at_ms: u64,
     },
+    /// Something that had been scheduled and was queued nowhere was put back: the record of it.
+    Repaired {
+        /// Which instance.
+        instance: String,
+        /// How many activities, timers and results of children were put back.
+        put_back: u64,
+        /// Who asked for it.
+        by: String,
+        /// When, in ms since the epoch.
+        at_ms: u64,
+    },
     /// An activity returned `Ok`.
     ActivityCompleted {
         /// The instance that scheduled it.
@@ -204,6 +215,7 @@ impl WorkItem {
             | Self::ActivityExecuteWithin { instance, .. }
             | Self::ActivityBegun { instance, .. }
             | Self::Redriven { instance, .. }
+            | Self::Repaired { instance, .. }
             | Self::ActivityCompleted { instance, .. }
             | Self::ActivityFailed { instance, .. }
             | Self::TimerFired { instance, .. }

@@ -24,7 +24,7 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 fn kind() -> impl Strategy<Value = EventKind> {
-    (0..33usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
+    (0..34usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
         let started = history(vec![]).remove(0).kind;
         let fixed = [
             started,
@@ -72,6 +72,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
                 },
             },
             EventKind::ActivityBegun,
+            EventKind::OrchestrationRepaired { put_back: number, by: text.clone(), at_ms: number },
             EventKind::OrchestrationRedriven { from_execution_id: number, by: text.clone(), at_ms: number },
         ];
         fixed[variant].clone()

@@ -132,6 +132,9 @@ samples_of! {
     ActivityDeadlinesRecorded: EventKind::ActivityDeadlinesRecorded { deadlines: deadlines() },
         minimal: EventKind::ActivityDeadlinesRecorded { deadlines: ActivityDeadlines::default() };
     ActivityBegun: EventKind::ActivityBegun;
+    OrchestrationRepaired: EventKind::OrchestrationRepaired {
+        put_back: 2, by: s("ops"), at_ms: 1_700_000_000_123,
+    };
     OrchestrationRedriven: EventKind::OrchestrationRedriven {
         from_execution_id: 1, by: s("ops"), at_ms: 1_700_000_000_123,
     };
@@ -162,6 +165,9 @@ samples_of! {
         tag: None, deadlines: ActivityDeadlines::default(),
     };
     ActivityBegun: WorkItem::ActivityBegun { instance: s("order-42"), execution_id: 2, id: 7 };
+    Repaired: WorkItem::Repaired {
+        instance: s("order-42"), put_back: 2, by: s("ops"), at_ms: 1_700_000_000_123,
+    };
     Redriven: WorkItem::Redriven {
         instance: s("order-42"), from_execution_id: 1, by: s("ops"), at_ms: 1_700_000_000_123,
     };

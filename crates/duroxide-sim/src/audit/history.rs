@@ -138,6 +138,7 @@ fn check_completions(name: &str, events: &[&Event], findings: &mut Findings) {
             | EventKind::ActivityDeadlinesRecorded { .. }
             | EventKind::ActivityBegun
             | EventKind::OrchestrationRedriven { .. }
+            | EventKind::OrchestrationRepaired { .. }
             | EventKind::KeyValuesCleared => continue,
         };
         let source = event.source_event_id.unwrap_or_default();

@@ -57,6 +57,7 @@ fn sent(item: &WorkItem) -> Option<Send> {
         | WorkItem::ActivityExecuteWithin { .. }
         | WorkItem::ActivityBegun { .. }
         | WorkItem::Redriven { .. }
+        | WorkItem::Repaired { .. }
         | WorkItem::ActivityCompleted { .. }
         | WorkItem::ActivityFailed { .. }
         | WorkItem::TimerFired { .. }

@@ -186,5 +186,6 @@ pub(crate) fn event_name(event: &Event) -> &'static str {
         K::ActivityDeadlinesRecorded { .. } => "Deadlines",
         K::ActivityBegun => "ActivityBegun",
         K::OrchestrationRedriven { .. } => "Redriven",
+        K::OrchestrationRepaired { .. } => "Repaired",
     }
 }

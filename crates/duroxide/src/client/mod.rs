@@ -1,6 +1,7 @@
 //! The client: starts instances, sends to them, and sees what became of them.
 
 mod error;
+mod health;
 mod manage;
 mod redrive;
 mod send;
@@ -10,6 +11,7 @@ mod wait;
 use std::sync::Arc;
 
 pub use error::ClientError;
+pub use health::{Finding, FindingKind, HealthOptions, HealthReport};
 pub use redrive::{RedriveBulkResult, RedriveResult};
 
 use crate::providers::Provider;

@@ -47,6 +47,12 @@ macro_rules! __for_each_provider_validation {
                 a_first_turn_can_end_as_poison,
                 a_poisoned_instance_leaves_the_others_alone,
             }
+            health {
+                the_queues_of_an_instance_are_told,
+                what_is_overdue_is_counted,
+                a_repair_puts_back_what_is_missing,
+                a_repair_of_something_else_changes_nothing,
+            }
             redrive {
                 messages_of_a_poisoned_instance_are_kept,
                 messages_of_an_ordinary_end_are_dropped,

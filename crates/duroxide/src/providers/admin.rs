@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use duroxide_core::Event;
+use duroxide_core::health::QueuedFor;
 
 use super::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
-    InstanceTree, OldestReady, ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
-    WaitingByTag,
+    DeleteInstanceResult, ExecutionInfo, HealthFacts, InstanceFilter, InstanceInfo, InstancePage,
+    InstanceQuery, InstanceTree, OldestReady, ProviderError, PruneOptions, PruneResult, QueueDepths,
+    RepairInstance, SystemMetrics, WaitingByTag,
 };
 use crate::clock::{Clock as _, SystemClock};
 
@@ -139,6 +140,27 @@ pub trait ProviderAdmin: Send + Sync {
     /// Since when the oldest things that are ready wait. The default body does not know.
     async fn oldest_ready(&self) -> Result<OldestReady, ProviderError> {
         Ok(OldestReady::default())
+    }
+
+    /// What the queues hold for an instance, read at one moment; `None` if it is unknown or has ended, or if the store
+    /// cannot tell. The default body cannot.
+    async fn queued_for(&self, instance: &str) -> Result<Option<QueuedFor>, ProviderError> {
+        let _ = instance;
+        Ok(None)
+    }
+
+    /// What has been ready for at least `overdue_ms`; `None` if the store cannot tell. The default body cannot.
+    async fn health_facts(&self, overdue_ms: u64) -> Result<Option<HealthFacts>, ProviderError> {
+        let _ = overdue_ms;
+        Ok(None)
+    }
+
+    /// Puts back what is queued nowhere, and the note if that was anything; how much was put back. What is there
+    /// already stays as it is. An instance that has ended, is locked, or has another current execution or last event
+    /// than the caller has seen is [`ProviderErrorKind::Invalid`](super::ProviderErrorKind::Invalid).
+    async fn repair(&self, request: RepairInstance) -> Result<u64, ProviderError> {
+        let _ = request;
+        Err(ProviderError::permanent("repair", "this store cannot repair instances"))
     }
 
     /// The store's time, in ms since the epoch. The default body takes the system's.

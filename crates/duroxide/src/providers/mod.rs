@@ -3,6 +3,7 @@
 mod admin;
 pub mod error;
 mod fetch;
+mod health;
 mod listing;
 pub mod management;
 pub mod memory;
@@ -24,6 +25,7 @@ pub use fetch::{
     OrchestrationRef, SessionFetchConfig, SessionLimits, SessionOverlap, Suspects, TurnFacts, TurnRequest,
     WaitUntil, WorkRequest,
 };
+pub use health::{HealthFacts, Overdue, RepairInstance};
 pub use listing::{Cursor, InstancePage, InstanceQuery};
 pub use management::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, OldestReady,

@@ -58,6 +58,7 @@ impl Work {
             | WorkItem::ContinueAsNew { .. }
             | WorkItem::ActivityBegun { .. }
             | WorkItem::Redriven { .. }
+            | WorkItem::Repaired { .. }
             | WorkItem::ActivityCompleted { .. }
             | WorkItem::ActivityFailed { .. }
             | WorkItem::TimerFired { .. }

@@ -16,7 +16,7 @@ use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
 use super::process::Queue;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
-use super::{OrchestrationDescriptor, RuntimeOptions, dispatch, gauges, retention, sessions};
+use super::{OrchestrationDescriptor, RuntimeOptions, dispatch, gauges, health, retention, sessions};
 use crate::client::Client;
 use crate::providers::Provider;
 use crate::providers::memory::MemoryProvider;
@@ -108,6 +108,9 @@ impl Runtime {
         node.spawn_until_releasing(node.keeper.clone().run());
         node.spawn_until_releasing(sessions::keep_claims(node.clone()));
         node.spawn_until_releasing(sessions::remove_orphans(node.clone()));
+        if let Some(policy) = node.options.health.clone() {
+            node.spawn(health::run(node.clone(), policy));
+        }
         if let Some(policy) = node.options.retention.clone() {
             node.spawn(retention::run(node.clone(), policy));
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use duroxide_core::SemverRange;
 
 use super::ObservabilityConfig;
+use super::health::HealthPolicy;
 use super::process::ProcessScope;
 use super::retention::RetentionPolicy;
 use crate::providers::TagFilter;
@@ -59,6 +60,8 @@ pub struct RuntimeOptions {
     pub worker_tag_filter: TagFilter,
     /// Executions kept in memory between turns, least recently used dropped first. 10,000.
     pub max_live_executions: usize,
+    /// What to check automatically. `None`: nothing.
+    pub health: Option<HealthPolicy>,
     /// What to remove automatically. `None`: nothing.
     pub retention: Option<RetentionPolicy>,
     /// The process that this runtime takes itself to be in; only simulations change it.
@@ -93,6 +96,7 @@ impl Default for RuntimeOptions {
             worker_node_id: None,
             worker_tag_filter: TagFilter::default(),
             max_live_executions: 10_000,
+            health: None,
             retention: None,
             process: ProcessScope::default(),
         }
@@ -113,6 +117,10 @@ impl RuntimeOptions {
         assert!(
             self.retention.as_ref().is_none_or(|policy| !policy.interval.is_zero()),
             "retention.interval must be above zero"
+        );
+        assert!(
+            self.health.as_ref().is_none_or(|policy| !policy.interval.is_zero()),
+            "health.interval must be above zero"
         );
         assert!(
             self.session_idle_timeout

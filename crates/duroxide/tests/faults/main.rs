@@ -13,6 +13,7 @@ mod big_tree;
 mod capacity;
 mod deadlines;
 mod deployment;
+mod error_texts;
 mod management;
 mod many;
 mod metrics;

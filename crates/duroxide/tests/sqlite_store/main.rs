@@ -8,6 +8,8 @@ mod fixture;
 #[cfg(test)]
 mod group_commit;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
 mod listing;
 #[cfg(test)]
 mod opening;

@@ -2,15 +2,16 @@
 
 use async_trait::async_trait;
 use duroxide_core::Event;
+use duroxide_core::health::QueuedFor;
 
 use super::MemoryProvider;
 use super::read::{count, decoded_events};
 use super::rows::{ExecutionRow, InstanceRow, Ms, Status};
 use super::state::State;
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
-    InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    SystemMetrics, WaitingByTag,
+    DeleteInstanceResult, ExecutionInfo, HealthFacts, InstanceFilter, InstanceInfo, InstancePage,
+    InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
+    QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
 
 #[async_trait]
@@ -187,6 +188,18 @@ impl ProviderAdmin for MemoryProvider {
             let work = state.work.values().map(|row| row.entry().ready_at);
             OldestReady { turn_ms: turns.min().map(to_time), work_ms: work.min().map(to_time) }
         }))
+    }
+
+    async fn queued_for(&self, instance: &str) -> Result<Option<QueuedFor>, ProviderError> {
+        Ok(self.with_state(|state, now| state.queued_for(now, instance)))
+    }
+
+    async fn health_facts(&self, overdue_ms: u64) -> Result<Option<HealthFacts>, ProviderError> {
+        Ok(Some(self.with_state(|state, now| state.health_facts(now, overdue_ms))))
+    }
+
+    async fn repair(&self, request: RepairInstance) -> Result<u64, ProviderError> {
+        self.with_state(|state, now| state.repair(now, request))
     }
 
     async fn now_ms(&self) -> Result<u64, ProviderError> {

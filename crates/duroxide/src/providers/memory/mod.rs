@@ -17,6 +17,7 @@ mod ack;
 mod admin;
 mod corrupt;
 mod deletion;
+mod health;
 mod listing;
 mod messages;
 mod provider;

@@ -37,6 +37,7 @@ mod fault;
 mod fetch_turn;
 mod fetch_work;
 mod group;
+mod health;
 mod history;
 mod instance_row;
 mod listing;

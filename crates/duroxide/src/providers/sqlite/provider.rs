@@ -172,7 +172,7 @@ impl Provider for SqliteProvider {
         const OPERATION: &str = "enqueue_for_worker";
         let checked = work::check_work(&item).and_then(|()| EncodedItem::new(item));
         let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, item.json.len(), move |tx| work::put(tx, &item)).await
+        self.write(OPERATION, item.json.len(), move |tx| work::put(tx, &item).map(drop)).await
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {

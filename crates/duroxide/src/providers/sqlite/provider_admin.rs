@@ -2,14 +2,16 @@
 
 use async_trait::async_trait;
 use duroxide_core::Event;
+use duroxide_core::health::QueuedFor;
 
+use super::health::EncodedRepair;
 use super::store::SqliteProvider;
-use super::values::from_column;
-use super::{admin, delete, listing, prune, work};
+use super::values::{from_column, to_column};
+use super::{admin, delete, health, listing, prune, work};
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
-    InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    SystemMetrics, WaitingByTag,
+    DeleteInstanceResult, ExecutionInfo, HealthFacts, InstanceFilter, InstanceInfo, InstancePage,
+    InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
+    QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
 
 #[async_trait]
@@ -147,6 +149,23 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn oldest_ready(&self) -> Result<OldestReady, ProviderError> {
         self.read_with("oldest_ready", admin::oldest_ready).await
+    }
+
+    async fn queued_for(&self, instance: &str) -> Result<Option<QueuedFor>, ProviderError> {
+        let (now, instance) = (self.now(), instance.to_string());
+        self.read_with("queued_for", move |db| health::queued_for(db, now, &instance)).await
+    }
+
+    async fn health_facts(&self, overdue_ms: u64) -> Result<Option<HealthFacts>, ProviderError> {
+        let before = self.now().saturating_sub(to_column(overdue_ms));
+        let facts = self.read_with("health_facts", move |db| health::health_facts(db, before)).await?;
+        Ok(Some(facts))
+    }
+
+    async fn repair(&self, request: RepairInstance) -> Result<u64, ProviderError> {
+        const OPERATION: &str = "repair";
+        let request = EncodedRepair::new(request).map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, 0, move |tx| health::repair(tx, &request)).await
     }
 
     async fn now_ms(&self) -> Result<u64, ProviderError> {

@@ -73,8 +73,8 @@ pub(super) fn check_completion(item: &WorkItem) -> Result<(), Fault> {
     }
 }
 
-/// Queues a checked activity; one that is queued already stays as it is.
-pub(super) fn put(tx: &mut Tx<'_>, item: &EncodedItem) -> Result<(), Fault> {
+/// Queues a checked activity, unless it is queued already; whether it was not.
+pub(super) fn put(tx: &mut Tx<'_>, item: &EncodedItem) -> Result<bool, Fault> {
     const SQL: &str = "INSERT INTO work_items \
          (instance_id, execution_id, activity_id, name, tag, session_id, visible_at, ready_at, lock_nonce, item) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9) \
@@ -100,7 +100,7 @@ pub(super) fn put(tx: &mut Tx<'_>, item: &EncodedItem) -> Result<(), Fault> {
         }
         tx.effects.work_ready(tx.now);
     }
-    Ok(())
+    Ok(inserted > 0)
 }
 
 /// Deletes the work item of an activity that nobody waits for any more, locked or not.
