@@ -90,7 +90,7 @@ pub async fn a_repair_puts_back_what_is_missing(factory: &dyn ProviderFactory) {
     assert_eq!(store.admin().repair(request()).await.expect("nothing to do"), 0);
     let work = store.work().await;
     assert_eq!((&work.item, work.attempts), (&activity("a", 2), 1));
-    let mut turns = vec![store.fetch().await.expect("ready"), store.fetch().await.expect("ready")];
+    let mut turns = [store.fetch().await.expect("ready"), store.fetch().await.expect("ready")];
     turns.sort_by(|one, other| one.item.instance.cmp(&other.item.instance));
     assert_eq!(turns[0].item.messages, [timer("a", 3, 0), note()]);
     assert_eq!(turns[1].item.messages, [start_child("b", "a", 4)]);
