@@ -10,6 +10,8 @@
 
 pub mod client;
 pub mod clock;
+#[doc(hidden)]
+pub mod failpoint;
 #[cfg(feature = "provider-test")]
 pub mod provider_validation;
 pub mod providers;

@@ -13,10 +13,16 @@ const STORE: &str = "DUROXIDE_TEST_STORE";
 
 /// Starts a child that runs the test `job`, which does its work only in such a child.
 pub(crate) fn start(job: &str, store: &Path) -> Child {
+    start_with(job, store, None)
+}
+
+/// The same with a point at which the child ends itself.
+pub(crate) fn start_with(job: &str, store: &Path, failpoint: Option<&str>) -> Child {
     Command::new(std::env::current_exe().expect("a test has a path"))
         .args(["--exact", job, "--nocapture", "--test-threads=1"])
         .env(JOB, job)
         .env(STORE, store)
+        .envs(failpoint.map(|plan| (duroxide::failpoint::VARIABLE, plan)))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -4,6 +4,7 @@
 
 mod audit;
 mod child;
+mod crash_points;
 mod kill_loop;
 mod killer;
 mod stopped;

@@ -15,6 +15,7 @@ use super::tx::{Effects, Tx};
 use super::values::to_column;
 use super::writer::Writer;
 use crate::clock::Clock;
+use crate::failpoint;
 use crate::providers::ProviderError;
 
 /// The calls of one transaction.
@@ -123,7 +124,13 @@ impl Writer {
                 "SQLite rolled the transaction back; nothing was changed",
             ))
         } else {
+            if wrote {
+                failpoint::pass("sqlite.before_commit");
+            }
             let committed = self.db.execute("COMMIT", []);
+            if wrote {
+                failpoint::pass("sqlite.after_commit");
+            }
             committed.err().map(|error| unknown_outcome(&storage_error("commit", error)))
         };
         if let Some(failure) = failure {
