@@ -16,6 +16,8 @@ pub mod failpoint;
 pub mod provider_validation;
 pub mod providers;
 pub mod runtime;
+#[cfg(feature = "test-hooks")]
+pub mod testing;
 
 pub use client::{
     Client, ClientError, Finding, FindingKind, HealthOptions, HealthReport, RedriveBulkResult, RedriveResult,

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use duroxide::providers::WorkItem;
 use duroxide::runtime::UnregisteredBackoffConfig;
+use duroxide::testing::GivenBack;
 use duroxide::{
     ErrorDetails, EventKind, OrchestrationContext, OrchestrationRegistryBuilder, PoisonMessageType,
 };
 use duroxide::{OrchestrationStatus, RuntimeOptions};
 
-use crate::common::{GivenBack, World, activities, options, orchestrations};
+use crate::common::{World, activities, options, orchestrations};
 use crate::log::Log;
 
 const GIVEN_BACK: &str = "abandon_orchestration_item";

@@ -75,7 +75,7 @@ async fn an_item_of_a_wrong_kind_in_the_worker_queue_is_removed_and_the_worker_g
     });
     let runtime = world.start(acts, orchs, one_slot()).await;
     let wrong = WorkItem::CancelInstance { instance: "someone".to_string(), reason: "misplaced".to_string() };
-    *world.store.instead_of_work.lock().expect("unused") = Some(wrong);
+    world.store.deliver_instead_of_work(wrong);
     world.client.start_orchestration("robbed", "Fine", "x").await.expect("start");
     world.client.start_orchestration("next", "Fine", "ok").await.expect("start");
     assert_eq!(world.output("next").await, "ok");

@@ -14,6 +14,7 @@ mod capacity;
 mod deadlines;
 mod deployment;
 mod error_texts;
+mod injected;
 mod management;
 mod many;
 mod metrics;

@@ -250,7 +250,7 @@ async fn an_idle_runtime_asks_the_store_next_to_nothing() {
     let all = |world: &World| {
         ["fetch_turns", "fetch_work", "renew_work_item_lock", "lost_work_items", "read", "wait_for_instance"]
             .iter()
-            .map(|method| world.store.calls(method))
+            .map(|method| world.store.calls(*method))
             .sum::<u64>()
     };
     let before = all(&world);

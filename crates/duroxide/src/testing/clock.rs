@@ -1,0 +1,35 @@
+//! A clock that is stepped, as real ones are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::clock::Clock;
+
+/// Another clock's time, moved by steps.
+pub struct SteppedClock {
+    inner: Arc<dyn Clock>,
+    offset_ms: AtomicI64,
+}
+
+impl SteppedClock {
+    /// The same time, until the first step.
+    pub fn new(inner: Arc<dyn Clock>) -> Self {
+        Self { inner, offset_ms: AtomicI64::new(0) }
+    }
+
+    /// Moves the time by so many milliseconds, forwards or backwards.
+    pub fn step(&self, by_ms: i64) {
+        self.offset_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    /// How far the time is from the other clock's.
+    pub fn offset_ms(&self) -> i64 {
+        self.offset_ms.load(Ordering::SeqCst)
+    }
+}
+
+impl Clock for SteppedClock {
+    fn now_ms(&self) -> u64 {
+        self.inner.now_ms().saturating_add_signed(self.offset_ms())
+    }
+}
