@@ -46,6 +46,7 @@ mod execution_row;
 mod fault;
 mod fetch_turn;
 mod fetch_work;
+mod filtered_out;
 mod flush;
 mod group;
 mod history;

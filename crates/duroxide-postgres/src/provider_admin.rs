@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use duroxide::providers::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
-    InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    SystemMetrics, WaitingByTag,
+    DeleteInstanceResult, ExecutionInfo, FilteredOut, InstanceFilter, InstanceInfo, InstancePage,
+    InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
+    QueueDepths, SystemMetrics, WaitingByTag,
 };
-use duroxide_core::Event;
+use duroxide_core::{DispatcherCapabilityFilter, Event};
 
 use crate::store::{PostgresProvider, transaction};
-use crate::{admin, delete, listing, prune, work};
+use crate::{admin, delete, filtered_out, listing, prune, work};
 
 /// Reads on a connection of the pool.
 macro_rules! read {
@@ -73,6 +73,13 @@ impl ProviderAdmin for PostgresProvider {
 
     async fn waiting_by_tag(&self) -> Result<Vec<WaitingByTag>, ProviderError> {
         read!(self, "waiting_by_tag", conn => work::waiting_by_tag(&conn, self.manual()))
+    }
+
+    async fn filtered_out(
+        &self,
+        filter: &DispatcherCapabilityFilter,
+    ) -> Result<Vec<FilteredOut>, ProviderError> {
+        read!(self, "filtered_out", conn => filtered_out::filtered_out(&conn, self.manual(), filter))
     }
 
     async fn list_children(&self, instance: &str) -> Result<Vec<String>, ProviderError> {

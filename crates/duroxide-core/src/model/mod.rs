@@ -41,5 +41,6 @@ pub use retry::{BackoffStrategy, RetryPolicy};
 pub use stats::SystemStats;
 pub use version::{
     DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version, pinned_version_of,
+    unpack_version,
 };
 pub use work_item::WorkItem;

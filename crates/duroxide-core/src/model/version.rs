@@ -38,6 +38,12 @@ pub fn pack_version(version: &Version) -> i64 {
     packed
 }
 
+/// The version that [`pack_version`] packed; a part that was too large for it comes back as the largest.
+pub fn unpack_version(packed: i64) -> Version {
+    let part = |shift: u32| u64::try_from((packed >> shift) & ((1 << 20) - 1)).unwrap_or(0);
+    Version::new(part(40), part(20), part(0))
+}
+
 fn triple(version: &Version) -> (u64, u64, u64) {
     (version.major, version.minor, version.patch)
 }

@@ -2,7 +2,7 @@
 
 use duroxide_core::{
     DispatcherCapabilityFilter, Event, EventKind, SemverRange, current_build_version, pack_version,
-    pinned_version_of,
+    pinned_version_of, unpack_version,
 };
 use proptest::prelude::*;
 use semver::Version;
@@ -157,6 +157,7 @@ proptest! {
         };
         let (left, right) = (version(left), version(right));
         prop_assert_eq!(left.cmp(&right), pack_version(&left).cmp(&pack_version(&right)));
+        prop_assert_eq!(unpack_version(pack_version(&left)), left);
     }
 
     #[test]

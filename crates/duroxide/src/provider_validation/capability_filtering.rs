@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use duroxide_core::DispatcherCapabilityFilter;
+
 use super::ProviderFactory;
 use super::fixture::{Commit, Store, below, event, filter, happened, range, scheduled, start_child, started};
 use crate::EventKind;
@@ -297,4 +299,36 @@ pub async fn versions_compare_by_their_numbers(factory: &dyn ProviderFactory) {
     assert!(
         store.fetch_matching(Some(&filter([range("4.100000.200000", "4.100000.200000")]))).await.is_some()
     );
+}
+
+/// What is ready and left out by a filter is counted by version; what backs off, waits or is locked is not ready.
+pub async fn what_a_filter_leaves_out_is_counted_by_version(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    for (instance, version) in
+        [("a", "2.0.0"), ("b", "10.0.1"), ("c", "2.0.0"), ("d", "2.0.0"), ("fits", "1.0.0")]
+    {
+        store.begin_with(instance, |commit| commit.pinned(version)).await;
+    }
+    store.begin("unpinned").await;
+    for instance in ["a", "b", "c", "fits", "unpinned"] {
+        store.send(event(instance, "go")).await;
+    }
+    store.send_after(event("d", "later"), store.lock).await;
+    let left_out = |filter: DispatcherCapabilityFilter| {
+        let store = &store;
+        async move {
+            let counted = store.admin().filtered_out(&filter).await.expect("counted");
+            let text = |version: Option<semver::Version>| version.map(|version| version.to_string());
+            counted.into_iter().map(|each| (text(each.pinned_version), each.instances)).collect::<Vec<_>>()
+        }
+    };
+    let version = |text: &str| Some(text.to_string());
+    let ones = below("1.0.0", "2.0.0");
+    assert_eq!(left_out(ones.clone()).await, [(version("2.0.0"), 2), (version("10.0.1"), 1)]);
+    assert_eq!(left_out(below("0.0.0", "99.0.0")).await, []);
+    let nothing = [(None, 1), (version("1.0.0"), 1), (version("2.0.0"), 2), (version("10.0.1"), 1)];
+    assert_eq!(left_out(filter([])).await, nothing);
+    let turn = store.fetch_matching(Some(&filter([range("10.0.0", "11.0.0")]))).await.expect("ready");
+    assert_eq!(turn.item.instance, "b");
+    assert_eq!(left_out(ones).await, [(version("2.0.0"), 2)], "a node has it");
 }

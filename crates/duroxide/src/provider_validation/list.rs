@@ -86,6 +86,7 @@ macro_rules! __for_each_provider_validation {
                 provider_updates_pinned_version_when_told,
                 the_filter_holds_for_expired_and_abandoned_instances,
                 versions_compare_by_their_numbers,
+                what_a_filter_leaves_out_is_counted_by_version,
             }
             backoff {
                 an_abandoned_instance_waits_for_its_delay,

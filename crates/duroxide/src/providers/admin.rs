@@ -1,13 +1,13 @@
 //! The management side of a store.
 
 use async_trait::async_trait;
-use duroxide_core::Event;
 use duroxide_core::health::QueuedFor;
+use duroxide_core::{DispatcherCapabilityFilter, Event};
 
 use super::{
-    DeleteInstanceResult, ExecutionInfo, HealthFacts, InstanceFilter, InstanceInfo, InstancePage,
-    InstanceQuery, InstanceTree, OldestReady, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    RepairInstance, SystemMetrics, WaitingByTag,
+    DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
+    InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderError, PruneOptions, PruneResult,
+    QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
 use crate::clock::{Clock as _, SystemClock};
 
@@ -161,6 +161,15 @@ pub trait ProviderAdmin: Send + Sync {
     async fn repair(&self, request: RepairInstance) -> Result<u64, ProviderError> {
         let _ = request;
         Err(ProviderError::permanent("repair", "this store cannot repair instances"))
+    }
+
+    /// The ready instances that this filter leaves out, by pinned version in its order, those without one first. The
+    /// cost is that of what is left out. The default body does not know any.
+    async fn filtered_out(
+        &self,
+        _filter: &DispatcherCapabilityFilter,
+    ) -> Result<Vec<FilteredOut>, ProviderError> {
+        Ok(Vec::new())
     }
 
     /// The store's time, in ms since the epoch. The default body takes the system's.

@@ -95,6 +95,17 @@ pub struct WaitingByTag {
     pub oldest_age: std::time::Duration,
 }
 
+/// Instances of one pinned version that are ready and that a filter leaves out.
+///
+/// A count that stays means that no live node replays the version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilteredOut {
+    /// The version; `None` for executions that are pinned to nothing, which only an empty filter leaves out.
+    pub pinned_version: Option<semver::Version>,
+    /// How many are ready.
+    pub instances: usize,
+}
+
 /// Which instances a bulk call is about: the finished ones for a deletion, all for a prune.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InstanceFilter {

@@ -28,8 +28,8 @@ pub use fetch::{
 pub use health::{HealthFacts, Overdue, RepairInstance};
 pub use listing::{Cursor, InstancePage, InstanceQuery};
 pub use management::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, OldestReady,
-    PruneOptions, PruneResult, QueueDepths, SystemMetrics, WaitingByTag,
+    DeleteInstanceResult, ExecutionInfo, FilteredOut, InstanceFilter, InstanceInfo, InstanceTree,
+    OldestReady, PruneOptions, PruneResult, QueueDepths, SystemMetrics, WaitingByTag,
 };
 pub use provider::Provider;
 pub use redrive::RedriveInstance;

@@ -1,5 +1,6 @@
 //! What is computed now and then: how much waits, and for how long the oldest of it has.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::node::Node;
@@ -9,6 +10,7 @@ use crate::providers::{ProviderAdmin, ProviderError};
 pub(super) async fn run(node: Arc<Node>) {
     let Some(admin) = node.provider.as_management_capability() else { return };
     let interval = node.options.observability.gauge_poll_interval;
+    let mut filtered_out = BTreeMap::new();
     loop {
         tokio::select! {
             biased;
@@ -16,6 +18,9 @@ pub(super) async fn run(node: Arc<Node>) {
             () = tokio::time::sleep(interval) => {}
         }
         if let Err(error) = compute(admin).await {
+            node.store_failed("computing gauges", &error);
+        }
+        if let Err(error) = compute_filtered_out(&node, admin, &mut filtered_out).await {
             node.store_failed("computing gauges", &error);
         }
     }
@@ -38,5 +43,27 @@ async fn compute(admin: &dyn ProviderAdmin) -> Result<(), ProviderError> {
     };
     age("orchestrator", oldest.turn_ms);
     age("worker", oldest.work_ms);
+    Ok(())
+}
+
+/// Ready instances that this node does not get because of the version they are pinned to. A version of which
+/// nothing waits any more goes to zero.
+async fn compute_filtered_out(
+    node: &Node,
+    admin: &dyn ProviderAdmin,
+    last: &mut BTreeMap<String, usize>,
+) -> Result<(), ProviderError> {
+    let counted = admin.filtered_out(&node.filter).await?;
+    last.values_mut().for_each(|instances| *instances = 0);
+    for left_out in counted {
+        let version =
+            left_out.pinned_version.map_or_else(|| "none".to_string(), |version| version.to_string());
+        last.insert(version, left_out.instances);
+    }
+    for (version, instances) in last.iter() {
+        metrics::gauge!("duroxide_filtered_out_instances", "pinned_version" => version.clone())
+            .set(*instances as f64);
+    }
+    last.retain(|_, instances| *instances > 0);
     Ok(())
 }

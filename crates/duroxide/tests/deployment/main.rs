@@ -5,11 +5,15 @@
 #[path = "../common/mod.rs"]
 #[allow(dead_code, reason = "other test files use the rest")]
 mod common;
+#[path = "../faults/recorder.rs"]
+#[allow(dead_code, reason = "other test files use the rest")]
+mod recorder;
 
 mod compatibility;
 mod deletion;
 mod draining;
 mod log;
+mod metrics;
 mod pinned;
 mod poison;
 mod poison_errors;

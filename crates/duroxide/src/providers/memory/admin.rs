@@ -1,17 +1,17 @@
 //! The management calls.
 
 use async_trait::async_trait;
-use duroxide_core::Event;
 use duroxide_core::health::QueuedFor;
+use duroxide_core::{DispatcherCapabilityFilter, Event};
 
 use super::MemoryProvider;
 use super::read::{count, decoded_events};
 use super::rows::{ExecutionRow, InstanceRow, Ms, Status};
 use super::state::State;
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, HealthFacts, InstanceFilter, InstanceInfo, InstancePage,
-    InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
+    DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
+    InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
+    PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
 
 #[async_trait]
@@ -111,6 +111,13 @@ impl ProviderAdmin for MemoryProvider {
 
     async fn waiting_by_tag(&self) -> Result<Vec<WaitingByTag>, ProviderError> {
         Ok(self.with_state(|state, now| state.waiting_by_tag(now)))
+    }
+
+    async fn filtered_out(
+        &self,
+        filter: &DispatcherCapabilityFilter,
+    ) -> Result<Vec<FilteredOut>, ProviderError> {
+        Ok(self.with_state(|state, now| state.filtered_out(now, filter)))
     }
 
     async fn list_children(&self, instance: &str) -> Result<Vec<String>, ProviderError> {

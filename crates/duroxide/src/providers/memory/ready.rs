@@ -54,6 +54,14 @@ impl<K: Ord + Clone> ReadyIndex<K> {
         }
     }
 
+    /// How many rows of each key are ready, of those keys that count.
+    pub(super) fn count_ready(&self, now: Ms, counts: impl Fn(&K) -> bool) -> Vec<(K, usize)> {
+        let ready = |lane: &BTreeSet<(Ms, u64)>| lane.range(..=(now, u64::MAX)).count();
+        let counted = self.by_key.iter().filter(|(key, _)| counts(key));
+        let counted = counted.map(|(key, lanes)| (key.clone(), ready(&lanes.clean) + ready(&lanes.suspect)));
+        counted.filter(|(_, ready)| *ready > 0).collect()
+    }
+
     /// The row that has been ready longest. `open_from` says from when on a key may be taken, if ever.
     pub(super) fn oldest(&self, now: Ms, admit_suspects: bool, open_from: impl Fn(&K) -> Option<Ms>) -> Pick {
         let mut oldest: Option<((Ms, u64), bool)> = None;

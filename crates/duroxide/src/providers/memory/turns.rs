@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use duroxide_core::{
     DispatcherCapabilityFilter, Event, ItemKind, WhenUndecodable, WorkItem, limits, pack_version,
+    unpack_version,
 };
 
 use super::ready::Pick;
@@ -12,7 +13,8 @@ use super::rows::{ExecutionRow, InstanceRow, MessageKey, Ms, TurnLock, to_ms};
 use super::state::State;
 use crate::clock::millis;
 use crate::providers::{
-    FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, Suspects, TurnFacts, TurnRequest,
+    FetchedTurn, FilteredOut, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, Suspects,
+    TurnFacts, TurnRequest,
 };
 
 /// What a fetch found.
@@ -22,6 +24,17 @@ pub(super) enum Fetched<T> {
     Items(Vec<T>),
     /// None before this time, or before something changes.
     NotBefore(Option<Ms>),
+}
+
+impl State {
+    /// The ready instances that the filter leaves out, by pinned version.
+    pub(super) fn filtered_out(&self, now: Ms, filter: &DispatcherCapabilityFilter) -> Vec<FilteredOut> {
+        let counted = self.ready_turns.count_ready(now, |pinned| open_from(Some(filter), *pinned).is_none());
+        let counted = counted
+            .into_iter()
+            .map(|(pinned, instances)| FilteredOut { pinned_version: pinned.map(unpack_version), instances });
+        counted.collect()
+    }
 }
 
 /// From when on an instance with this packed pinned version may be taken.

@@ -5,8 +5,10 @@ use std::ops::ControlFlow;
 
 use duroxide_core::{
     DispatcherCapabilityFilter, ItemKind, ParentLink, WhenUndecodable, WorkItem, limits, pack_version,
+    unpack_version,
 };
 
+use super::db::Db;
 use super::fault::Fault;
 use super::history::{self, StoredEvent};
 use super::instance_row::{NOT_PINNED, QUEUE_COLUMNS, QueueRow, TurnLock, queue_columns};
@@ -16,7 +18,8 @@ use super::token::Token;
 use super::tx::Tx;
 use super::values::{Ms, NEVER, after, from_column, from_json};
 use crate::providers::{
-    FetchedTurn, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts, TurnRequest,
+    FetchedTurn, FilteredOut, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts,
+    TurnRequest,
 };
 
 /// What a look at a queue found.
@@ -94,6 +97,38 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
     }
 }
 
+/// The distinct versions among all instances that are or will be ready, at a step of the index each.
+const PINNED_KEYS: &str = "WITH RECURSIVE keys (k) AS ( \
+       SELECT min(pinned_key) FROM instances INDEXED BY instances_ready WHERE ready_at IS NOT NULL \
+       UNION ALL \
+       SELECT (SELECT min(pinned_key) FROM instances INDEXED BY instances_ready \
+               WHERE ready_at IS NOT NULL AND pinned_key > k) FROM keys WHERE k IS NOT NULL) \
+     SELECT k FROM keys WHERE k IS NOT NULL";
+
+/// The ready instances that the filter leaves out, by pinned version.
+pub(super) fn filtered_out(
+    db: &Db,
+    now: Ms,
+    filter: &DispatcherCapabilityFilter,
+) -> Result<Vec<FilteredOut>, Fault> {
+    const READY: &str = "SELECT count(*) FROM instances INDEXED BY instances_ready \
+         WHERE pinned_key = ?1 AND suspect IN (0, 1) AND ready_at <= ?2 AND ready_at IS NOT NULL";
+    db.snapshot(|db| {
+        let keys: Vec<i64> = db.all(PINNED_KEYS, [], |row| row.get(0))?;
+        let mut counted = Vec::new();
+        for key in keys.into_iter().filter(|key| !is_compatible(Some(filter), *key)) {
+            let ready: i64 = db.first(READY, (key, now), |row| row.get(0))?.unwrap_or(0);
+            if ready > 0 {
+                counted.push(FilteredOut {
+                    pinned_version: (key != NOT_PINNED).then(|| unpack_version(key)),
+                    instances: usize::try_from(ready).unwrap_or(0),
+                });
+            }
+        }
+        Ok(counted)
+    })
+}
+
 /// The ready instances that have been so longest, at most one suspect among them, and the next due time.
 ///
 /// Looks at the few distinct versions among all ready instances, and in each at its oldest rows: the cost
@@ -104,12 +139,6 @@ fn candidates(
     suspects: Suspects,
     wanted: usize,
 ) -> Result<(Vec<Candidate>, Ms), Fault> {
-    const PINNED_KEYS: &str = "WITH RECURSIVE keys (k) AS ( \
-           SELECT min(pinned_key) FROM instances INDEXED BY instances_ready WHERE ready_at IS NOT NULL \
-           UNION ALL \
-           SELECT (SELECT min(pinned_key) FROM instances INDEXED BY instances_ready \
-                   WHERE ready_at IS NOT NULL AND pinned_key > k) FROM keys WHERE k IS NOT NULL) \
-         SELECT k FROM keys WHERE k IS NOT NULL";
     const OLDEST: &str = "SELECT ready_at, key FROM instances INDEXED BY instances_ready \
          WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 ORDER BY ready_at, key LIMIT ?3";
     let keys: Vec<i64> = tx.db.all(PINNED_KEYS, [], |row| row.get(0))?;

@@ -1,17 +1,17 @@
 //! The management trait, forwarded.
 
 use async_trait::async_trait;
-use duroxide_core::Event;
 use duroxide_core::health::QueuedFor;
+use duroxide_core::{DispatcherCapabilityFilter, Event};
 
 use super::health::EncodedRepair;
 use super::store::SqliteProvider;
 use super::values::{from_column, to_column};
-use super::{admin, delete, health, listing, prune, work};
+use super::{admin, delete, fetch_turn, health, listing, prune, work};
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, HealthFacts, InstanceFilter, InstanceInfo, InstancePage,
-    InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
+    DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
+    InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
+    PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
 
 #[async_trait]
@@ -75,6 +75,14 @@ impl ProviderAdmin for SqliteProvider {
     async fn waiting_by_tag(&self) -> Result<Vec<WaitingByTag>, ProviderError> {
         let now = self.now();
         self.read_with("waiting_by_tag", move |db| work::waiting_by_tag(db, now)).await
+    }
+
+    async fn filtered_out(
+        &self,
+        filter: &DispatcherCapabilityFilter,
+    ) -> Result<Vec<FilteredOut>, ProviderError> {
+        let (now, filter) = (self.now(), filter.clone());
+        self.read_with("filtered_out", move |db| fetch_turn::filtered_out(db, now, &filter)).await
     }
 
     async fn list_children(&self, instance: &str) -> Result<Vec<String>, ProviderError> {
