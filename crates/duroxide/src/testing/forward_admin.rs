@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use duroxide_core::health::QueuedFor;
 
 use super::{FaultProvider, Method};
-use crate::Event;
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, HealthFacts, InstanceFilter, InstanceInfo, InstancePage,
-    InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
+    DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
+    InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
+    PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
+use crate::{DispatcherCapabilityFilter, Event};
 
 impl FaultProvider {
     /// The other store's management side. It is asked only if there is one.
@@ -165,6 +165,14 @@ impl ProviderAdmin for FaultProvider {
     async fn waiting_by_tag(&self) -> Result<Vec<WaitingByTag>, ProviderError> {
         let admin = self.admin()?;
         self.call(Method::Admin, admin.waiting_by_tag()).await
+    }
+
+    async fn filtered_out(
+        &self,
+        filter: &DispatcherCapabilityFilter,
+    ) -> Result<Vec<FilteredOut>, ProviderError> {
+        let admin = self.admin()?;
+        self.call(Method::Admin, admin.filtered_out(filter)).await
     }
 
     async fn queued_for(&self, instance: &str) -> Result<Option<QueuedFor>, ProviderError> {
