@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use duroxide::runtime::Runtime;
 use duroxide::runtime::process::ProcessScope;
-use duroxide::{OrchestrationContext, OrchestrationRegistry, RuntimeOptions};
+use duroxide::{CapabilityRouting, OrchestrationContext, OrchestrationRegistry, RuntimeOptions};
 
 use crate::program::{ORCHESTRATION, VERSIONS};
 use crate::store::FaultyStore;
@@ -52,8 +52,8 @@ impl Drop for LetGo {
 }
 
 fn options(world: &Arc<World>) -> RuntimeOptions {
-    let (seed, max_live, few_slots) =
-        world.random(|rng| (rng.next(), if rng.one_in(3) { 2 } else { 1_000 }, rng.one_in(4)));
+    let (seed, max_live, few_slots, routed) =
+        world.random(|rng| (rng.next(), if rng.one_in(3) { 2 } else { 1_000 }, rng.one_in(4), rng.one_in(2)));
     RuntimeOptions {
         orchestrator_lock_timeout: world.weather.turn_lock,
         orchestrator_lock_renewal_buffer: world.weather.turn_lock / 3,
@@ -62,6 +62,11 @@ fn options(world: &Arc<World>) -> RuntimeOptions {
         activity_cancellation_grace_period: Duration::from_secs(1),
         orchestration_concurrency: if few_slots { 1 } else { 16 },
         worker_concurrency: if few_slots { 2 } else { 32 },
+        capability_routing: if routed {
+            CapabilityRouting::Handlers
+        } else {
+            CapabilityRouting::ReplayVersion
+        },
         max_live_executions: max_live,
         process: ProcessScope::audited(seed, world.clone()),
         ..RuntimeOptions::default()

@@ -59,6 +59,7 @@ pub(crate) fn request(max_items: usize) -> TurnRequest {
         lock_timeout: Duration::from_secs(60),
         poll_timeout: Duration::ZERO,
         filter: Some(duroxide::DispatcherCapabilityFilter::default_for_current_build()),
+        handlers: None,
         max_items,
         suspects: Suspects::AdmitOne,
         held: Arc::new(NothingHeld),

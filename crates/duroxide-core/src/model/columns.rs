@@ -275,10 +275,21 @@ pub struct StateChanges<'a> {
     pub kv: Vec<KvChange<'a>>,
     /// Why the execution failed.
     pub failure: Option<&'a ErrorDetails>,
+    /// What the execution began as: from now on it needs exactly this handler.
+    pub began: Option<BeganAs<'a>>,
     /// Timers, by the id of their schedule, whose rows may be deleted.
     pub cancelled_timers: Vec<u64>,
     /// The execution is over: none of its timers can be wanted any more.
     pub drops_all_timers: bool,
+}
+
+/// The orchestration that an execution runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BeganAs<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its version.
+    pub version: &'a str,
 }
 
 /// A change of the custom status.
@@ -312,8 +323,10 @@ pub fn state_changes(events: &[Event]) -> StateChanges<'_> {
                 changes.drops_all_timers = true;
             }
             EventKind::TimerCancelled { .. } => changes.cancelled_timers.extend(event.source_event_id),
-            EventKind::OrchestrationStarted { .. }
-            | EventKind::OrchestrationCancelRequested { .. }
+            EventKind::OrchestrationStarted { name, version, .. } => {
+                changes.began = Some(BeganAs { name, version });
+            }
+            EventKind::OrchestrationCancelRequested { .. }
             | EventKind::ActivityScheduled { .. }
             | EventKind::ActivityCompleted { .. }
             | EventKind::ActivityFailed { .. }

@@ -16,6 +16,8 @@ pub const MAX_INBOX_MESSAGES: usize = 1_000_000;
 pub const MAX_MESSAGES_PER_FETCH: usize = 10_000;
 /// Messages kept for an instance that has not started are dropped (and counted) after this: 7 days.
 pub const EARLY_MESSAGE_RETENTION_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+/// The row of a node that nobody has heard of for this long is removed: a day.
+pub const NODE_RETENTION_MS: u64 = 24 * 60 * 60 * 1000;
 /// The messages quoted in a poison error; the rest are counted.
 pub const MAX_POISON_MESSAGE_BYTES: usize = 1024 * 1024;
 /// Times that an orchestration may wake itself without scheduling or receiving anything.

@@ -1,5 +1,6 @@
 //! The stored model: events, messages, errors, and the pure rules about them.
 
+mod capability;
 mod codec;
 mod columns;
 mod deadlines;
@@ -10,17 +11,22 @@ pub mod health;
 mod ids;
 mod kv_entry;
 pub mod limits;
+mod node;
 mod open_work;
 mod orchestration_status;
 pub mod redrive;
 mod retry;
 mod stats;
+mod sweep;
 mod version;
 mod work_item;
 
+pub use capability::{
+    HandlerSet, HandlerVersions, Route, RoutingKey, can_replay, may_fetch, route_after_turn,
+};
 pub use codec::{decode, encode, kv_from_json, kv_to_json};
 pub use columns::{
-    Columns, CustomStatusChange, ItemKind, KvChange, StateChanges, WhenUndecodable, WithoutInstance,
+    BeganAs, Columns, CustomStatusChange, ItemKind, KvChange, StateChanges, WhenUndecodable, WithoutInstance,
     cancel_reaches, columns_of, reply_to_colliding_start, state_changes,
 };
 pub(crate) use deadlines::deadline_ms;
@@ -35,10 +41,12 @@ pub use ids::{
     check_root_instance_id, check_version, is_auto_generated_sub_orch_id,
 };
 pub use kv_entry::KvEntry;
+pub use node::{AcceptedTags, CapabilityRouting, HEARTBEATS_UNTIL_GONE, NodeInfo, NodeRecord, check_node_id};
 pub use open_work::{OpenWork, open_work};
 pub use orchestration_status::OrchestrationStatus;
 pub use retry::{BackoffStrategy, RetryPolicy};
 pub use stats::SystemStats;
+pub use sweep::{EndingRule, MissingCapability, Need, UnprocessableWork, missing_capability, sort_findings};
 pub use version::{
     DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version, pinned_version_of,
     unpack_version,

@@ -3,6 +3,7 @@
 //! Comparison uses major, minor and patch alone: a pre-release of 1.2.0 replays what 1.2.0 replays.
 
 use semver::Version;
+use serde::{Deserialize, Serialize};
 
 use super::{Event, EventKind};
 
@@ -49,7 +50,7 @@ fn triple(version: &Version) -> (u64, u64, u64) {
 }
 
 /// The versions from `min` to `max`, both included.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SemverRange {
     /// The lowest version that belongs to the range.
     pub min: Version,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide::providers::{
-    ExecutionMetadata, FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnRequest, WaitUntil,
-    WorkItem, WorkRequest,
+    ExecutionMetadata, FetchedTurn, FetchedWork, NodeInfo, NodeRecord, OrchestrationItem, Provider,
+    ProviderAdmin, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter,
+    TurnRequest, WaitUntil, WorkItem, WorkRequest,
 };
-use duroxide::{DispatcherCapabilityFilter, Event, OrchestrationStatus};
+use duroxide::{DispatcherCapabilityFilter, Event, OrchestrationStatus, UnprocessableWork};
 
 use super::FaultyStore;
 use crate::faults::Site;
@@ -218,6 +218,34 @@ impl Provider for FaultyStore {
 
     fn separates_suspects(&self) -> bool {
         self.world.store.separates_suspects()
+    }
+
+    fn routes_by_handler(&self) -> bool {
+        self.world.store.routes_by_handler()
+    }
+
+    fn keeps_nodes(&self) -> bool {
+        self.world.store.keeps_nodes()
+    }
+
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<(), ProviderError> {
+        self.call(Site::Node, self.world.store.heartbeat_node(node)).await
+    }
+
+    async fn node_left(&self, node_id: &str) -> Result<(), ProviderError> {
+        self.call(Site::Node, self.world.store.node_left(node_id)).await
+    }
+
+    fn sweeps(&self) -> bool {
+        self.world.store.sweeps()
+    }
+
+    async fn find_unprocessable_work(&self) -> Result<Vec<UnprocessableWork>, ProviderError> {
+        self.call(Site::Node, self.world.store.find_unprocessable_work()).await
+    }
+
+    async fn list_nodes(&self) -> Result<Vec<NodeRecord>, ProviderError> {
+        self.call(Site::Node, self.world.store.list_nodes()).await
     }
 
     async fn record_progress(&self, lock_token: &str, details: &str) -> Result<(), ProviderError> {

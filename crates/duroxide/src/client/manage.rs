@@ -1,6 +1,6 @@
 //! Reading and deleting instances.
 
-use duroxide_core::{Event, status};
+use duroxide_core::{Event, NodeRecord, UnprocessableWork, status};
 
 use super::{Client, ClientError};
 use crate::providers::{
@@ -85,6 +85,21 @@ impl Client {
     /// stays and an age that grows.
     pub async fn get_waiting_by_tag(&self) -> Result<Vec<WaitingByTag>, ClientError> {
         Ok(self.admin()?.waiting_by_tag().await?)
+    }
+
+    /// The nodes that work on the store, also those that left or fell silent within the last day.
+    ///
+    /// [`NodeRecord::is_live`] tells which are there, by the store's time. A store without rows of nodes gives an
+    /// error that says so.
+    pub async fn list_nodes(&self) -> Result<Vec<NodeRecord>, ClientError> {
+        Ok(self.provider.list_nodes().await?)
+    }
+
+    /// What waits and no live node can do, with what is missing; the longest wait first.
+    ///
+    /// A store that does not know gives an error that says so.
+    pub async fn find_unprocessable_work(&self) -> Result<Vec<UnprocessableWork>, ClientError> {
+        Ok(self.provider.find_unprocessable_work().await?)
     }
 
     /// An instance and all that descend from it.

@@ -88,6 +88,39 @@ macro_rules! __for_each_provider_validation {
                 versions_compare_by_their_numbers,
                 what_a_filter_leaves_out_is_counted_by_version,
             }
+            handler_routing {
+                a_node_gets_only_orchestrations_that_it_has,
+                a_version_asked_for_is_needed_exactly,
+                a_start_without_a_version_needs_a_policy,
+                a_begun_execution_needs_its_version,
+                the_next_execution_needs_what_it_asks_for,
+                a_cancel_goes_to_any_node,
+                an_undecodable_cancel_opens_nothing,
+                others_instances_stand_in_nobody_s_way,
+                a_waiting_fetch_is_woken_by_its_own,
+                routing_narrows_the_filter,
+                a_worker_gets_only_activities_that_it_has,
+                others_activities_stand_in_nobody_s_way,
+                sessions_are_routed_too,
+            }
+            node_registry {
+                a_heartbeat_lists_the_node,
+                a_node_that_goes_on_has_joined_once,
+                a_node_that_restarts_joins_anew,
+                a_node_that_was_silent_joins_anew,
+                a_node_that_left_is_listed_as_such,
+                a_node_is_forgotten_after_a_day,
+                a_node_that_makes_no_sense_is_refused,
+            }
+            sweeping {
+                what_no_live_node_can_do_is_named,
+                without_a_live_node_everything_is_named,
+                only_what_waits_is_counted_and_since_then,
+                a_cancelled_instance_is_anybody_s,
+                nothing_is_swept_while_somebody_may_come,
+                what_is_swept_is_locked_and_can_be_ended,
+                what_has_not_waited_long_is_left,
+            }
             backoff {
                 an_abandoned_instance_waits_for_its_delay,
                 a_busy_inbox_does_not_use_up_the_attempts,

@@ -233,6 +233,7 @@ async fn fetch_within(store: &Store<'_>, owner: &str, limits: SessionLimits) -> 
         }),
         session_limits: limits,
         tags: TagFilter::DefaultOnly,
+        activities: None,
         max_items: 10,
         suspects: Suspects::AdmitOne,
     };

@@ -17,6 +17,7 @@ fn turns(store: &Store<'_>, max_items: usize, suspects: Suspects) -> TurnRequest
         lock_timeout: store.lock,
         poll_timeout: Duration::ZERO,
         filter: None,
+        handlers: None,
         max_items,
         suspects,
         held: Arc::new(NothingHeld),
@@ -34,6 +35,7 @@ async fn fetch_work(store: &Store<'_>, max_items: usize, suspects: Suspects) -> 
         session: None,
         session_limits: SessionLimits::NONE,
         tags: TagFilter::DefaultOnly,
+        activities: None,
         max_items,
         suspects,
     };

@@ -25,6 +25,7 @@ async fn fetch_holding(store: &Store<'_>, held: Arc<dyn HeldHistories>) -> Fetch
         lock_timeout: store.lock,
         poll_timeout: Duration::ZERO,
         filter: None,
+        handlers: None,
         max_items: 1,
         suspects: Suspects::AdmitOne,
         held,

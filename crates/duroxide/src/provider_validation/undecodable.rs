@@ -74,6 +74,7 @@ pub async fn the_facts_of_an_undecodable_instance_come_from_columns(factory: &dy
         lock_timeout: store.lock,
         poll_timeout: std::time::Duration::ZERO,
         filter: None,
+        handlers: None,
         max_items: 5,
         suspects: crate::providers::Suspects::AdmitOne,
         held: std::sync::Arc::new(crate::providers::NothingHeld),

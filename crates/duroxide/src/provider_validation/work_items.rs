@@ -130,6 +130,7 @@ async fn fetch_progress(store: &Store<'_>) -> (String, Option<String>) {
         session: None,
         session_limits: SessionLimits::NONE,
         tags: TagFilter::DefaultOnly,
+        activities: None,
         max_items: 1,
         suspects: Suspects::AdmitOne,
     };

@@ -1,10 +1,10 @@
 //! What a fetch gives and, for stores that can do more than the plain trait, what it may ask.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::{DispatcherCapabilityFilter, Event, KvEntry, ParentLink, WorkItem};
+use duroxide_core::{DispatcherCapabilityFilter, Event, HandlerSet, KvEntry, ParentLink, WorkItem};
 
 use super::TagFilter;
 
@@ -84,6 +84,10 @@ pub struct TurnRequest {
     pub poll_timeout: Duration,
     /// What the node can process.
     pub filter: Option<DispatcherCapabilityFilter>,
+    /// The orchestrations that the node can run, if it routes by handler: only instances with a
+    /// [`RoutingKey`](duroxide_core::RoutingKey) that [`may_fetch`](duroxide_core::may_fetch) accepts are fetched.
+    /// A store without the extension takes no notice.
+    pub handlers: Option<Arc<HandlerSet>>,
     /// At most this many items, at least 1.
     pub max_items: usize,
     /// Whether a suspect may be among them.
@@ -174,10 +178,25 @@ pub struct WorkRequest {
     pub session_limits: SessionLimits,
     /// Which tags to accept.
     pub tags: TagFilter,
+    /// The activities that the node can run, if it routes by handler: no others are fetched. A store without the
+    /// extension takes no notice.
+    pub activities: Option<Arc<BTreeSet<String>>>,
     /// At most this many items, at least 1.
     pub max_items: usize,
     /// Whether a suspect may be among them.
     pub suspects: Suspects,
+}
+
+/// Locks work that no node can do, so that it can be ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SweepRequest {
+    /// How long it must have waited, and how long the cluster must have been as it is: see
+    /// [`EndingRule`](duroxide_core::EndingRule).
+    pub end_after: Duration,
+    /// How long the locks hold without renewal.
+    pub lock_timeout: Duration,
+    /// At most this many items, at least 1.
+    pub max_items: usize,
 }
 
 /// One item of a [`WorkRequest`]'s answer.

@@ -18,12 +18,15 @@ mod tag;
 mod waiters;
 
 pub use admin::ProviderAdmin;
-pub use duroxide_core::{ExecutionMetadata, KvEntry, ScheduledActivityIdentifier, SystemStats, WorkItem};
+pub use duroxide_core::{
+    ExecutionMetadata, HandlerSet, HandlerVersions, KvEntry, MissingCapability, Need, NodeInfo, NodeRecord,
+    Route, RoutingKey, ScheduledActivityIdentifier, SystemStats, UnprocessableWork, WorkItem,
+};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use fetch::{
     FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, NothingHeld, OrchestrationItem,
-    OrchestrationRef, SessionFetchConfig, SessionLimits, SessionOverlap, Suspects, TurnFacts, TurnRequest,
-    WaitUntil, WorkRequest,
+    OrchestrationRef, SessionFetchConfig, SessionLimits, SessionOverlap, Suspects, SweepRequest, TurnFacts,
+    TurnRequest, WaitUntil, WorkRequest,
 };
 pub use health::{HealthFacts, Overdue, RepairInstance};
 pub use listing::{Cursor, InstancePage, InstanceQuery};

@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::{
-    DispatcherCapabilityFilter, Event, EventKind, ExecutionMetadata, OrchestrationStatus,
-    ScheduledActivityIdentifier, WorkItem, status,
+    DispatcherCapabilityFilter, Event, EventKind, ExecutionMetadata, NodeInfo, NodeRecord,
+    OrchestrationStatus, ScheduledActivityIdentifier, UnprocessableWork, WorkItem, status,
 };
 
 use super::{
     FetchedTurn, FetchedWork, OrchestrationItem, ProviderAdmin, ProviderError, ProviderErrorKind,
-    RedriveInstance, SessionFetchConfig, SessionLimits, Suspects, SystemStats, TagFilter, TurnRequest,
-    WaitUntil, WorkRequest,
+    RedriveInstance, SessionFetchConfig, SessionLimits, Suspects, SweepRequest, SystemStats, TagFilter,
+    TurnRequest, WaitUntil, WorkRequest,
 };
 
 /// A store. See the module's documentation for the words used here, and `docs/provider-guide.md` for the rules.
@@ -250,6 +250,80 @@ pub trait Provider: Any + Send + Sync {
         false
     }
 
+    /// Whether the store looks at [`TurnRequest::handlers`] and [`WorkRequest::activities`].
+    fn routes_by_handler(&self) -> bool {
+        false
+    }
+
+    /// Whether the store keeps the rows of nodes: [`Provider::heartbeat_node`], [`Provider::node_left`] and
+    /// [`Provider::list_nodes`]. The runtime asks nothing else about nodes of a store that does not.
+    fn keeps_nodes(&self) -> bool {
+        false
+    }
+
+    /// Writes down that a node lives and what it can do: [`NodeRecord::after_heartbeat`] by the store's clock, in
+    /// place of its record so far. Records that are [forgotten](NodeRecord::is_forgotten) are removed, at the
+    /// latest when the next node joins.
+    ///
+    /// A node that [`NodeInfo::check`] refuses is [`ProviderErrorKind::Invalid`].
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<(), ProviderError> {
+        let _ = node;
+        Err(no_nodes("heartbeat_node"))
+    }
+
+    /// Writes down that a node has left: it takes no more work. Its record stays until it is forgotten, because
+    /// what it could do matters for a while. A node that nobody knows, or that has left, is left as it is.
+    async fn node_left(&self, node_id: &str) -> Result<(), ProviderError> {
+        let _ = node_id;
+        Err(no_nodes("node_left"))
+    }
+
+    /// The nodes that are not forgotten, by id. A record that does not decode comes without its `info`.
+    async fn list_nodes(&self) -> Result<Vec<NodeRecord>, ProviderError> {
+        Err(no_nodes("list_nodes"))
+    }
+
+    /// Whether the store can find and lock work that no node can do: [`Provider::find_unprocessable_work`],
+    /// [`Provider::fetch_unprocessable_turns`] and [`Provider::fetch_unprocessable_work`]. It keeps nodes as well.
+    fn sweeps(&self) -> bool {
+        false
+    }
+
+    /// What waits and no live node can do ([`missing_capability`](duroxide_core::missing_capability)), in the order
+    /// of [`sort_findings`](duroxide_core::sort_findings). Changes nothing.
+    ///
+    /// - Turns by routing key. An instance waits while one of its messages is visible and no live lock holds it,
+    ///   also while it backs off: since its first message is visible or, if that is later, since a turn of it was
+    ///   last committed or it was created.
+    /// - Activities by name and tag. One waits while its own delay is over and no live lock holds it: since then.
+    ///
+    /// What some node can do costs one step for each distinct key; only what is found is counted.
+    async fn find_unprocessable_work(&self) -> Result<Vec<UnprocessableWork>, ProviderError> {
+        Err(no_sweep("find_unprocessable_work"))
+    }
+
+    /// Locks instances that are ready and whose next turn no node can run, those that have been ready longest
+    /// first, as a fetch without a filter would: counted, with their whole history, suspects among them.
+    ///
+    /// Only if, in the same transaction, [`EndingRule`](duroxide_core::EndingRule) allows it: for the key, and
+    /// because the instance has waited since its `waiting_since_ms`. Does not wait.
+    async fn fetch_unprocessable_turns(
+        &self,
+        request: SweepRequest,
+    ) -> Result<Vec<FetchedTurn>, ProviderError> {
+        let _ = request;
+        Err(no_sweep("fetch_unprocessable_turns"))
+    }
+
+    /// The same for activities, of sessions too; no session is claimed.
+    async fn fetch_unprocessable_work(
+        &self,
+        request: SweepRequest,
+    ) -> Result<Vec<FetchedWork>, ProviderError> {
+        let _ = request;
+        Err(no_sweep("fetch_unprocessable_work"))
+    }
+
     /// Keeps what an activity reports about its progress with its work item, in place of what it reported before,
     /// for [`FetchedWork::progress`] of the next attempt. Whether the store does is told by
     /// [`Provider::keeps_progress`]; one that does not forgets it.
@@ -370,6 +444,14 @@ pub trait Provider: Any + Send + Sync {
     }
 }
 
+fn no_sweep(operation: &str) -> ProviderError {
+    ProviderError::permanent(operation, "this store does not know which work no node can do")
+}
+
+fn no_nodes(operation: &str) -> ProviderError {
+    ProviderError::permanent(operation, "this store keeps no rows of nodes")
+}
+
 /// Whether what a client waits for has happened, given the status just read.
 #[doc(hidden)]
 pub async fn is_reached<P: Provider + ?Sized>(
@@ -401,6 +483,7 @@ pub fn one_turn(
         lock_timeout,
         poll_timeout,
         filter: filter.cloned(),
+        handlers: None,
         max_items: 1,
         suspects: Suspects::AdmitOne,
         held: std::sync::Arc::new(super::NothingHeld),
@@ -421,6 +504,7 @@ pub fn one_work(
         session: session.cloned(),
         session_limits: SessionLimits::NONE,
         tags: tags.clone(),
+        activities: None,
         max_items: 1,
         suspects: Suspects::AdmitOne,
     }

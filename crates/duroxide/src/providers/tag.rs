@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use duroxide_core::AcceptedTags;
 use duroxide_core::limits::MAX_WORKER_TAGS;
 
 /// Which activities a worker accepts, by tag.
@@ -58,6 +59,20 @@ impl TagFilter {
             (Self::Any, _) | (Self::DefaultOnly | Self::DefaultAnd(_), None) => true,
             (Self::Tags(tags) | Self::DefaultAnd(tags), Some(tag)) => tags.contains(tag),
             (Self::DefaultOnly, Some(_)) | (Self::Tags(_), None) | (Self::None, _) => false,
+        }
+    }
+}
+
+impl From<&TagFilter> for AcceptedTags {
+    fn from(filter: &TagFilter) -> Self {
+        let these =
+            |untagged, tags: &HashSet<String>| Self::These { untagged, tags: tags.iter().cloned().collect() };
+        match filter {
+            TagFilter::Any => Self::Any,
+            TagFilter::DefaultOnly => these(true, &HashSet::new()),
+            TagFilter::None => these(false, &HashSet::new()),
+            TagFilter::Tags(tags) => these(false, tags),
+            TagFilter::DefaultAnd(tags) => these(true, tags),
         }
     }
 }

@@ -18,6 +18,7 @@ use super::node::Node;
 use super::process::Queue;
 use super::registry::ActivityHandler;
 use super::sessions::SessionTurn;
+use super::sweeper::MAX_ATTEMPTS_OF_THE_UNPROCESSABLE;
 use super::turn::{GivenBack, Insistence};
 use crate::providers::{FetchedWork, OrchestrationRef, ProviderErrorKind};
 
@@ -121,7 +122,14 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let key = work.key();
     let counted = node.excuses.counted(&key, attempts);
     if counted > node.options.max_attempts {
-        return end_as_poison(&node, &work, poison(&node, &work, &json, counted), &lock_token, &lock).await;
+        return end_as_poison(
+            &node,
+            &work,
+            poison(&work, &json, counted, node.options.max_attempts),
+            &lock_token,
+            &lock,
+        )
+        .await;
     }
     let Some(handler) = node.activities.resolve_handler(&work.name) else {
         let delay = report_unregistered(&node, &work, attempts);
@@ -138,6 +146,15 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let attempt = Attempt { number: attempts, token: lock_token, orchestration, progress };
     run(&node, attempt, &lock, work, handler).await;
     drop((turn, slot));
+}
+
+/// Ends an activity that no node can run as poison.
+pub(super) async fn end_unprocessable(node: &Node, fetched: FetchedWork) {
+    let FetchedWork { item, lock_token, attempts, .. } = fetched;
+    let lock = node.keeper.keep(Queue::Activities, &lock_token);
+    let Some(work) = Work::of(item.clone()) else { return abandon(node, &lock_token, None, true).await };
+    let details = poison(&work, &item, attempts, MAX_ATTEMPTS_OF_THE_UNPROCESSABLE);
+    end_as_poison(node, &work, details, &lock_token, &lock).await;
 }
 
 async fn end_as_poison(node: &Node, work: &Work, details: ErrorDetails, token: &str, lock: &KeptLock) {
@@ -410,10 +427,10 @@ async fn ack(
     }
 }
 
-fn poison(node: &Node, work: &Work, item: &WorkItem, attempts: u32) -> ErrorDetails {
+fn poison(work: &Work, item: &WorkItem, attempts: u32, max_attempts: u32) -> ErrorDetails {
     let details = ErrorDetails::Poison {
         attempt_count: attempts,
-        max_attempts: node.options.max_attempts,
+        max_attempts,
         message_type: PoisonMessageType::Activity {
             instance: work.instance.clone(),
             execution_id: work.execution_id,

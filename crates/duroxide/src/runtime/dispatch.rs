@@ -80,12 +80,17 @@ async fn fetch_and_start(node: &Arc<Node>, queue: Queue) -> Result<(), ProviderE
     suspect_ended.as_mut().enable();
     let room = node.options.process.has_room_for_suspect(queue);
     let suspects = if room { Suspects::AdmitOne } else { Suspects::Refuse };
+    // Also from before the fetch says which versions this node chooses.
+    let mut policy_changes = node.orchestrations.policy_changes();
+    let policy_matters = queue == Queue::Turns && node.routes_by_handler();
     let fetched = tokio::select! {
         biased;
         () = node.stopping.cancelled() => return Ok(()),
         fetched = fetch(node, queue, suspects, permits.len()) => fetched?,
         // The next suspect may run: ask again, now for one.
         () = suspect_ended, if !room && node.provider.separates_suspects() => return Ok(()),
+        // What this node can run has changed: ask again.
+        _ = policy_changes.changed(), if policy_matters => return Ok(()),
     };
     if fetched.is_empty() {
         // A store that waits needs no pause; one that answers at once must not be asked in a loop.
@@ -129,6 +134,7 @@ async fn fetch(
                 lock_timeout: node.options.orchestrator_lock_timeout,
                 poll_timeout,
                 filter: Some(node.filter.clone()),
+                handlers: node.routes_by_handler().then(|| node.handlers.orchestrations()),
                 max_items,
                 suspects,
                 held: node.live.clone(),
@@ -144,6 +150,7 @@ async fn fetch(
                 session: node.sessions.config(&node.options),
                 session_limits: node.sessions.limits(),
                 tags: node.options.worker_tag_filter.clone(),
+                activities: node.routes_by_handler().then(|| node.handlers.activities()),
                 max_items,
                 suspects,
             };

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::excuses::Excuses;
+use super::handlers::Handlers;
 use super::keeper::{LockKeeper, LockTimes};
 use super::live::LiveExecutions;
 use super::node::Node;
@@ -16,7 +17,10 @@ use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
 use super::process::Queue;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
-use super::{OrchestrationDescriptor, RuntimeOptions, dispatch, gauges, health, retention, sessions};
+use super::{
+    OrchestrationDescriptor, RuntimeOptions, dispatch, gauges, health, heartbeat, retention, sessions,
+    sweeper,
+};
 use crate::client::Client;
 use crate::providers::Provider;
 use crate::providers::memory::MemoryProvider;
@@ -79,9 +83,12 @@ impl Runtime {
         let turn_locks =
             LockTimes::new(options.orchestrator_lock_timeout, options.orchestrator_lock_renewal_buffer);
         let work_locks = LockTimes::new(options.worker_lock_timeout, options.worker_lock_renewal_buffer);
+        let activities = activities.into();
         let node = Arc::new(Node {
-            activities: activities.into(),
+            handlers: Handlers::new(orchestrations.clone(), &activities),
+            activities,
             orchestrations,
+            start_id: format!("{:032x}", options.process.entropy()),
             filter: DispatcherCapabilityFilter { supported_duroxide_versions: vec![range] },
             sessions: Arc::new(Sessions::new(&node_id, &options)),
             node_id,
@@ -99,6 +106,14 @@ impl Runtime {
             provider,
             options,
         });
+        if node.routes_by_handler() && !node.provider.routes_by_handler() {
+            tracing::warn!(
+                target: "duroxide::runtime",
+                store = node.provider.name(),
+                "the store does not route by handler: capability_routing is ReplayVersion here"
+            );
+        }
+        node.spawn(heartbeat::run(node.clone()));
         for queue in [Queue::Turns, Queue::Activities] {
             for _ in 0..FETCHERS_PER_QUEUE {
                 node.spawn(dispatch::run(node.clone(), queue));
@@ -113,6 +128,9 @@ impl Runtime {
         }
         if let Some(policy) = node.options.retention.clone() {
             node.spawn(retention::run(node.clone(), policy));
+        }
+        if let Some(sweeper) = node.options.sweeper.clone() {
+            node.spawn(sweeper::run(node.clone(), sweeper));
         }
         if !node.options.observability.gauge_poll_interval.is_zero() {
             node.spawn(gauges::run(node.clone()));

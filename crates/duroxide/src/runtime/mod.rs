@@ -2,7 +2,7 @@
 //!
 //! Reading order: `lifecycle` starts the loops of `dispatch`, which hand each fetched instance to `turn` (decided
 //! in `verdict`) and each activity to `activity`. `keeper` renews locks,
-//! `sessions` claims, and `live` holds executions between turns.
+//! `sessions` claims, `heartbeat` tells other nodes what this one can do (`handlers`), and `live` holds executions between turns.
 
 mod activity;
 mod activity_context;
@@ -10,7 +10,9 @@ mod backoff;
 mod dispatch;
 mod excuses;
 mod gauges;
+mod handlers;
 mod health;
+mod heartbeat;
 mod keeper;
 mod lifecycle;
 mod live;
@@ -23,6 +25,7 @@ mod questions;
 pub mod registry;
 mod retention;
 mod sessions;
+mod sweeper;
 mod turn;
 mod verdict;
 #[cfg(feature = "test-hooks")]
@@ -30,7 +33,7 @@ mod verdict;
 pub mod verify;
 
 pub use activity_context::{ActivityContext, HeartbeatError};
-pub use duroxide_core::OrchestrationStatus;
+pub use duroxide_core::CapabilityRouting;
 pub use duroxide_core::limits;
 pub use health::HealthPolicy;
 pub use lifecycle::Runtime;
@@ -38,6 +41,7 @@ pub use observability::{LogFormat, MetricsSnapshot, ObservabilityConfig, Observa
 pub use options::{OnNondeterminism, RuntimeOptions, UnregisteredBackoffConfig};
 pub use registry::VersionPolicy;
 pub use retention::RetentionPolicy;
+pub use sweeper::SweeperOptions;
 
 /// What an instance runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,13 +3,14 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use duroxide_core::DispatcherCapabilityFilter;
+use duroxide_core::{CapabilityRouting, DispatcherCapabilityFilter};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::RuntimeOptions;
 use super::excuses::Excuses;
+use super::handlers::Handlers;
 use super::keeper::LockKeeper;
 use super::live::LiveExecutions;
 use super::observability::Counters;
@@ -26,6 +27,9 @@ pub(super) struct Node {
     pub(super) options: RuntimeOptions,
     pub(super) filter: DispatcherCapabilityFilter,
     pub(super) node_id: String,
+    /// Random: tells this run from others under the same name.
+    pub(super) start_id: String,
+    pub(super) handlers: Handlers,
     pub(super) counters: Arc<Counters>,
     pub(super) live: Arc<LiveExecutions>,
     pub(super) excuses: Excuses,
@@ -67,6 +71,14 @@ impl Node {
                 () = task => {}
             }
         });
+    }
+
+    /// Whether fetches name what this node has handlers for.
+    pub(super) fn routes_by_handler(&self) -> bool {
+        match self.options.capability_routing {
+            CapabilityRouting::ReplayVersion => false,
+            CapabilityRouting::Handlers => true,
+        }
     }
 
     /// Counts and logs a failed call of the store.

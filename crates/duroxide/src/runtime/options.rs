@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use duroxide_core::SemverRange;
+use duroxide_core::{CapabilityRouting, SemverRange};
 
 use super::ObservabilityConfig;
 use super::health::HealthPolicy;
 use super::process::ProcessScope;
 use super::retention::RetentionPolicy;
+use super::sweeper::SweeperOptions;
 use crate::providers::TagFilter;
 
 /// How a runtime behaves. Every field has a default: `RuntimeOptions { max_attempts: 3, ..Default::default() }`.
@@ -58,10 +59,18 @@ pub struct RuntimeOptions {
     pub worker_node_id: Option<String>,
     /// Which activities this runtime accepts, by tag.
     pub worker_tag_filter: TagFilter,
+    /// How this runtime chooses what it fetches: by replay version alone, or also by what it has registered.
+    pub capability_routing: CapabilityRouting,
+    /// How often this runtime says that it lives and what it can do. Silent for three times as long, it counts as
+    /// gone. 15 s.
+    pub node_heartbeat_interval: Duration,
     /// Executions kept in memory between turns, least recently used dropped first. 10,000.
     pub max_live_executions: usize,
     /// What to check automatically. `None`: nothing.
     pub health: Option<HealthPolicy>,
+    /// How to look for work that no live node can do. By default every 60 s, and it is only reported; `None`: not at
+    /// all.
+    pub sweeper: Option<SweeperOptions>,
     /// What to remove automatically. `None`: nothing.
     pub retention: Option<RetentionPolicy>,
     /// The process that this runtime takes itself to be in; only simulations change it.
@@ -95,8 +104,12 @@ impl Default for RuntimeOptions {
             max_sessions_per_runtime: 10,
             worker_node_id: None,
             worker_tag_filter: TagFilter::default(),
+            capability_routing: CapabilityRouting::default(),
+            // Five statements each: with all else an idle node does, below one a second.
+            node_heartbeat_interval: Duration::from_secs(15),
             max_live_executions: 10_000,
             health: None,
+            sweeper: Some(SweeperOptions::default()),
             retention: None,
             process: ProcessScope::default(),
         }
@@ -113,6 +126,22 @@ impl RuntimeOptions {
         assert!(!self.orchestrator_lock_timeout.is_zero(), "orchestrator_lock_timeout must be above zero");
         assert!(!self.worker_lock_timeout.is_zero(), "worker_lock_timeout must be above zero");
         assert!(!self.session_lock_timeout.is_zero(), "session_lock_timeout must be above zero");
+        assert!(
+            self.node_heartbeat_interval >= Duration::from_millis(1),
+            "node_heartbeat_interval must be at least 1 ms"
+        );
+        if let Some(sweeper) = &self.sweeper {
+            assert!(!sweeper.interval.is_zero(), "sweeper.interval must be above zero");
+            assert!(
+                sweeper.end_after.is_none_or(|time| !time.is_zero()),
+                "sweeper.end_after must be above zero: None ends nothing"
+            );
+        }
+        if let Some(node_id) = &self.worker_node_id
+            && let Err(cause) = duroxide_core::check_node_id(node_id)
+        {
+            panic!("worker_node_id: {cause}");
+        }
         assert!(!self.session_cleanup_interval.is_zero(), "session_cleanup_interval must be above zero");
         assert!(
             self.retention.as_ref().is_none_or(|policy| !policy.interval.is_zero()),

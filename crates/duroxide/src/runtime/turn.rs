@@ -170,7 +170,7 @@ async fn bring_history(
     }
 }
 
-async fn end(
+pub(super) async fn end(
     node: &Node,
     item: OrchestrationItem,
     facts: Option<&TurnFacts>,
@@ -190,7 +190,7 @@ async fn end(
     TurnResult { turn, execution: None }
 }
 
-async fn cancel(
+pub(super) async fn cancel(
     node: &Node,
     item: OrchestrationItem,
     facts: Option<&TurnFacts>,
@@ -294,7 +294,7 @@ fn announce(node: &Node, instance: &str, result: &TurnResult, facts: Option<&Tur
 
 /// Whether a turn reached the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Committed {
+pub(super) enum Committed {
     Yes,
     /// By a try whose answer was lost. What the instance is now is not known here.
     Earlier,
@@ -315,15 +315,15 @@ pub(super) enum Insistence {
 }
 
 /// A turn under its lock.
-struct ToCommit<'a> {
-    token: &'a str,
-    execution_id: u64,
-    instance: &'a str,
-    turn: &'a Turn,
+pub(super) struct ToCommit<'a> {
+    pub(super) token: &'a str,
+    pub(super) execution_id: u64,
+    pub(super) instance: &'a str,
+    pub(super) turn: &'a Turn,
 }
 
 /// Commits a turn. An outage is waited out with the lock renewed; it never becomes the workflow's failure.
-async fn commit(node: &Node, to_commit: ToCommit<'_>, insistence: Insistence) -> Committed {
+pub(super) async fn commit(node: &Node, to_commit: ToCommit<'_>, insistence: Insistence) -> Committed {
     let ToCommit { token, execution_id, instance, turn } = to_commit;
     let mut outage = OutageBackoff::default();
     let mut failures = 0u32;
@@ -384,7 +384,7 @@ async fn is_stored(node: &Node, instance: &str, execution_id: u64, turn: &Turn) 
     }
 }
 
-fn after_commit(
+pub(super) fn after_commit(
     node: &Node,
     instance: String,
     committed: Committed,

@@ -49,7 +49,7 @@ pub(super) fn decide(node: &Node, item: &OrchestrationItem, attempts: u32) -> Ve
     }
     match found {
         Ok((handler, version)) if !worn_out => Verdict::Run { handler, version },
-        Ok(_) => Verdict::End(poison(node, item, attempts)),
+        Ok(_) => Verdict::End(poison(item, attempts, node.options.max_attempts)),
         Err(obstacle) if worn_out => Verdict::End(obstacle.into_error(node, item, attempts)),
         Err(obstacle) => Verdict::GiveBack { delay: obstacle.report(node, item, attempts) },
     }
@@ -103,7 +103,7 @@ fn asked_for(item: &OrchestrationItem) -> Option<(String, Option<String>)> {
     Some((columns.name?.to_string(), columns.version.map(str::to_string)))
 }
 
-fn cancel_reason(messages: &[WorkItem]) -> Option<String> {
+pub(super) fn cancel_reason(messages: &[WorkItem]) -> Option<String> {
     messages.iter().find_map(|message| {
         if let WorkItem::CancelInstance { reason, .. } = message { Some(reason.clone()) } else { None }
     })
@@ -182,7 +182,7 @@ impl Obstacle {
                 },
                 message: poison_message(&item.messages),
             },
-            Self::Unregistered { .. } | Self::NoStart => poison(node, item, attempts),
+            Self::Unregistered { .. } | Self::NoStart => poison(item, attempts, node.options.max_attempts),
         }
     }
 }
@@ -192,10 +192,10 @@ fn supported(node: &Node) -> String {
     ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-fn poison(node: &Node, item: &OrchestrationItem, attempts: u32) -> ErrorDetails {
+pub(super) fn poison(item: &OrchestrationItem, attempts: u32, max_attempts: u32) -> ErrorDetails {
     ErrorDetails::Poison {
         attempt_count: attempts,
-        max_attempts: node.options.max_attempts,
+        max_attempts,
         message_type: PoisonMessageType::Orchestration {
             instance: item.instance.clone(),
             execution_id: item.execution_id,

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use super::provider::unless_pretended;
 use super::{Fault, FaultProvider, Method, deliver};
 use crate::providers::{
-    ExecutionMetadata, FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    RedriveInstance, ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnRequest,
-    WaitUntil, WorkItem, WorkRequest,
+    ExecutionMetadata, FetchedTurn, FetchedWork, NodeInfo, NodeRecord, OrchestrationItem, Provider,
+    ProviderAdmin, ProviderError, RedriveInstance, ScheduledActivityIdentifier, SessionFetchConfig,
+    SweepRequest, SystemStats, TagFilter, TurnRequest, UnprocessableWork, WaitUntil, WorkItem, WorkRequest,
 };
 use crate::{DispatcherCapabilityFilter, Event, OrchestrationStatus};
 
@@ -328,6 +328,48 @@ impl Provider for FaultProvider {
 
     async fn lost_work_items(&self, tokens: &[String], lock: Duration) -> Result<Vec<String>, ProviderError> {
         self.call(Method::LostWork, self.inner.lost_work_items(tokens, lock)).await
+    }
+
+    fn routes_by_handler(&self) -> bool {
+        !self.plain && self.inner.routes_by_handler()
+    }
+
+    fn keeps_nodes(&self) -> bool {
+        !self.plain && self.inner.keeps_nodes()
+    }
+
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<(), ProviderError> {
+        self.call_unit(Method::Heartbeat, self.inner.heartbeat_node(node)).await
+    }
+
+    async fn node_left(&self, node_id: &str) -> Result<(), ProviderError> {
+        self.call_unit(Method::NodeLeft, self.inner.node_left(node_id)).await
+    }
+
+    async fn list_nodes(&self) -> Result<Vec<NodeRecord>, ProviderError> {
+        self.call(Method::ListNodes, self.inner.list_nodes()).await
+    }
+
+    fn sweeps(&self) -> bool {
+        !self.plain && self.inner.sweeps()
+    }
+
+    async fn find_unprocessable_work(&self) -> Result<Vec<UnprocessableWork>, ProviderError> {
+        self.call(Method::FindUnprocessable, self.inner.find_unprocessable_work()).await
+    }
+
+    async fn fetch_unprocessable_turns(
+        &self,
+        request: SweepRequest,
+    ) -> Result<Vec<FetchedTurn>, ProviderError> {
+        self.call(Method::FetchUnprocessable, self.inner.fetch_unprocessable_turns(request)).await
+    }
+
+    async fn fetch_unprocessable_work(
+        &self,
+        request: SweepRequest,
+    ) -> Result<Vec<FetchedWork>, ProviderError> {
+        self.call(Method::FetchUnprocessable, self.inner.fetch_unprocessable_work(request)).await
     }
 
     fn redrives(&self) -> bool {

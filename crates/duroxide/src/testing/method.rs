@@ -51,12 +51,22 @@ pub enum Method {
     KeptMessages,
     /// `redrive`
     Redrive,
+    /// `heartbeat_node`
+    Heartbeat,
+    /// `node_left`
+    NodeLeft,
+    /// `list_nodes`
+    ListNodes,
+    /// `find_unprocessable_work`
+    FindUnprocessable,
+    /// `fetch_unprocessable_turns`, `fetch_unprocessable_work`
+    FetchUnprocessable,
     /// Every call of the management side.
     Admin,
 }
 
 /// The name of each method in the trait; the first of a method is the one it is shown by.
-const NAMES: [(&str, Method); 28] = [
+const NAMES: [(&str, Method); 34] = [
     ("fetch_turns", Method::FetchTurns),
     ("fetch_orchestration_item", Method::FetchTurns),
     ("ack_orchestration_item", Method::AckTurn),
@@ -84,6 +94,12 @@ const NAMES: [(&str, Method); 28] = [
     ("wait_for_instance", Method::Wait),
     ("kept_messages", Method::KeptMessages),
     ("redrive", Method::Redrive),
+    ("heartbeat_node", Method::Heartbeat),
+    ("node_left", Method::NodeLeft),
+    ("list_nodes", Method::ListNodes),
+    ("find_unprocessable_work", Method::FindUnprocessable),
+    ("fetch_unprocessable_turns", Method::FetchUnprocessable),
+    ("fetch_unprocessable_work", Method::FetchUnprocessable),
     ("admin", Method::Admin),
 ];
 
@@ -121,6 +137,11 @@ impl Method {
             | Self::Wait
             | Self::KeptMessages
             | Self::Redrive
+            | Self::Heartbeat
+            | Self::NodeLeft
+            | Self::ListNodes
+            | Self::FindUnprocessable
+            | Self::FetchUnprocessable
             | Self::Admin => false,
         }
     }

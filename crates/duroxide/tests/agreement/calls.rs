@@ -9,6 +9,7 @@ use duroxide::providers::{
 use duroxide_core::{ItemKind, columns_of};
 
 use super::Damage;
+use super::capabilities::activity_set;
 use super::items::{bulk_filter, happened, instance_name, message_item, tag_filter, work_item};
 use super::operations::{Completion, Disturbance, Message, UnlockedCall, Which, WorkCall};
 use super::pair::{Pair, ms, spend, which};
@@ -23,7 +24,7 @@ impl Pair {
                 let other = self.other.enqueue_for_worker(item).await;
                 self.agree("queue work", &memory, &other).map(drop)
             }
-            WorkCall::Fetch { lock, session, limits, tags, max_items, suspects } => {
+            WorkCall::Fetch { lock, session, limits, tags, activities, max_items, suspects } => {
                 let request = WorkRequest {
                     lock_timeout: ms(*lock),
                     poll_timeout: Duration::ZERO,
@@ -36,6 +37,7 @@ impl Pair {
                         overlap: if limits.1 { SessionOverlap::OneAtATime } else { SessionOverlap::Parallel },
                     },
                     tags: tag_filter(*tags),
+                    activities: activity_set(activities.filter(|_| self.has_capabilities())),
                     max_items: *max_items,
                     suspects: if *suspects { Suspects::AdmitOne } else { Suspects::Refuse },
                 };
@@ -106,8 +108,20 @@ impl Pair {
     }
 
     async fn fetch_work(&mut self, request: WorkRequest) -> Result<(), String> {
+        let routed = request.activities.is_some();
         let memory = self.memory.fetch_work(request.clone()).await.map_err(|error| error.to_string())?;
         let other = self.other.fetch_work(request).await.map_err(|error| error.to_string())?;
+        if routed && !memory.is_empty() {
+            self.count("fetch work by handler");
+        }
+        self.agree_on_work(memory, other)
+    }
+
+    pub(crate) fn agree_on_work(
+        &mut self,
+        memory: Vec<FetchedWork>,
+        other: Vec<FetchedWork>,
+    ) -> Result<(), String> {
         for (ours, theirs) in memory.iter().zip(&other) {
             let columns = columns_of(&ours.item);
             self.work.push(Token {

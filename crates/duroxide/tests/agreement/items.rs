@@ -8,6 +8,7 @@ use duroxide::providers::{
 use duroxide::{DispatcherCapabilityFilter, ErrorDetails, Event, EventKind, SemverRange};
 use semver::Version;
 
+use super::capabilities::activity_name;
 use super::operations::{Commit, Filter, Happening, Message, Outcome, Work};
 use super::translation::Token;
 
@@ -111,7 +112,7 @@ pub(crate) fn work_item(work: &Work) -> WorkItem {
         instance: instance_name(work.instance),
         execution_id: 1,
         id: work.id,
-        name: "Activity".to_string(),
+        name: activity_name(work.id),
         input: "in".to_string(),
         session_id: work.session.map(|session| format!("session {session}")),
         tag: work.tag.map(|tag| format!("tag {tag}")),
@@ -164,6 +165,16 @@ pub(crate) fn bulk_filter(now: u64, filter: &Filter) -> InstanceFilter {
 pub(crate) fn happened(now: u64, event_id: u64, token: &Token, happening: &Happening) -> Event {
     let mut source_event_id = None;
     let kind = match happening {
+        Happening::Started(number) => EventKind::OrchestrationStarted {
+            name: number.map_or("Nobody's".to_string(), |number| format!("Orchestration {number}")),
+            version: "1.2.3".to_string(),
+            input: "in".to_string(),
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            carry_forward_events: None,
+            initial_custom_status: None,
+        },
         Happening::Scheduled => EventKind::ActivityScheduled {
             name: "Activity".to_string(),
             input: "in".to_string(),
@@ -227,7 +238,7 @@ pub(crate) fn commit_parts(now: u64, token: &Token, commit: &Commit) -> Parts {
         execution_id: 1,
     }));
     if commit.outcome == Outcome::ContinuedAsNew {
-        messages.push(continue_as_new(&token.instance));
+        messages.push(continue_as_new(&token.instance, commit.happenings.len()));
     }
     messages.extend((0..commit.puts_back).map(|n| WorkItem::QueueMessage {
         instance: token.instance.clone(),
@@ -270,12 +281,13 @@ fn terminal(outcome: Outcome) -> Option<EventKind> {
     }
 }
 
-fn continue_as_new(instance: &str) -> WorkItem {
+/// A start of the next execution; what it asks for depends on a number.
+fn continue_as_new(instance: &str, number: usize) -> WorkItem {
     WorkItem::ContinueAsNew {
         instance: instance.to_string(),
         orchestration: "Next".to_string(),
         input: "next".to_string(),
-        version: None,
+        version: ["1.2.3", "9.9.9"].get(number).map(ToString::to_string),
         parent_instance: None,
         parent_id: None,
         parent_execution_id: None,

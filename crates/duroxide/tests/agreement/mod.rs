@@ -6,6 +6,7 @@
 //! `PROPTEST_CASES` sets how many sequences are tried. A failing one is shrunk and printed.
 
 mod calls;
+mod capabilities;
 mod items;
 mod operations;
 mod pair;
@@ -109,6 +110,17 @@ const MUST_HAPPEN: &[&str] = &[
     "reopen",
 ];
 
+/// The same for a store that routes by handler, keeps nodes and sweeps.
+const MUST_HAPPEN_BY_CAPABILITY: &[&str] = &[
+    "fetch turns by handler",
+    "fetch work by handler",
+    "heartbeat",
+    "heartbeat: Invalid",
+    "leave",
+    "sweep turns",
+    "sweep work",
+];
+
 /// Compares a store with the model on random sequences of calls, as many as the environment says.
 pub(crate) fn compare(default_cases: u32, subject: impl Fn() -> Box<dyn Subject>) {
     let cases =
@@ -134,6 +146,9 @@ pub(crate) fn compare(default_cases: u32, subject: impl Fn() -> Box<dyn Subject>
         panic!("{failure}");
     }
     let happened = happened.into_inner();
-    let missing: Vec<_> = MUST_HAPPEN.iter().filter(|what| !happened.contains_key(**what)).collect();
+    let by_capability =
+        if happened.contains_key("has capabilities") { MUST_HAPPEN_BY_CAPABILITY } else { &[] };
+    let must_happen = MUST_HAPPEN.iter().chain(by_capability);
+    let missing: Vec<_> = must_happen.filter(|what| !happened.contains_key(**what)).collect();
     assert!(missing.is_empty(), "never happened: {missing:?}\nhappened: {happened:#?}");
 }

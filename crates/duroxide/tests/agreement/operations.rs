@@ -10,6 +10,7 @@ pub(crate) enum Operation {
     Send { message: Message, delay: Option<u16> },
     Turn(TurnCall),
     Work(WorkCall),
+    Node(NodeCall),
     Unlocked(UnlockedCall),
     Disturb(Disturbance),
     Look,
@@ -18,7 +19,7 @@ pub(crate) enum Operation {
 /// A call about turns.
 #[derive(Debug, Clone)]
 pub(crate) enum TurnCall {
-    Fetch { lock: u16, filter: u8, max_items: usize, suspects: bool, holding: bool },
+    Fetch { lock: u16, filter: u8, handlers: Option<u8>, max_items: usize, suspects: bool, holding: bool },
     FetchPlain { lock: u16, filter: u8 },
     Ack { token: Which, commit: Commit },
     Abandon { token: Which, delay: Option<u16>, ignore_attempt: bool },
@@ -36,6 +37,7 @@ pub(crate) enum WorkCall {
         session: Option<(u8, u16)>,
         limits: (u8, bool),
         tags: u8,
+        activities: Option<u8>,
         max_items: usize,
         suspects: bool,
     },
@@ -63,6 +65,15 @@ pub(crate) enum WorkCall {
         idle: u16,
     },
     CleanupSessions,
+}
+
+/// A call about nodes.
+#[derive(Debug, Clone)]
+pub(crate) enum NodeCall {
+    Beat { node: u8, start: u8, handlers: u8, filter: u8, heartbeat: u16 },
+    Leave { node: u8 },
+    SweepTurns { lock: u16, end_after: u16, max_items: usize },
+    SweepWork { lock: u16, end_after: u16, max_items: usize },
 }
 
 /// A call that needs no lock.
@@ -141,6 +152,8 @@ pub(crate) struct Work {
 /// An event that a turn may append.
 #[derive(Debug, Clone)]
 pub(crate) enum Happening {
+    /// What began, or that it is something that nobody has.
+    Started(Option<u8>),
     Scheduled,
     CustomStatus(Option<u8>),
     Set(u8, u8),
@@ -239,6 +252,7 @@ fn work() -> impl Strategy<Value = Work> {
 
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
+        2 => proptest::option::weighted(0.8, instance()).prop_map(Happening::Started),
         4 => Just(Happening::Scheduled),
         2 => proptest::option::weighted(0.8, any::<u8>()).prop_map(Happening::CustomStatus),
         3 => (0_u8..3, any::<u8>()).prop_map(|(key, value)| Happening::Set(key, value)),
@@ -307,11 +321,32 @@ fn filter() -> impl Strategy<Value = Filter> {
         .prop_map(|(instances, before, limit)| Filter { instances, before, limit })
 }
 
-fn turn_call() -> impl Strategy<Value = TurnCall> {
-    let fetch = (1_u16..150, 0_u8..9, 1_usize..4, proptest::bool::weighted(0.7), any::<bool>());
+fn some_handlers() -> impl Strategy<Value = Option<u8>> {
+    proptest::option::weighted(0.4, any::<u8>())
+}
+
+fn node_call() -> impl Strategy<Value = NodeCall> {
+    let beat = (0_u8..4, 0_u8..2, any::<u8>(), 0_u8..6, 0_u16..40);
     prop_oneof![
-        10 => fetch.prop_map(|(lock, filter, max_items, suspects, holding)| TurnCall::Fetch {
-            lock, filter, max_items, suspects, holding
+        4 => beat.prop_map(|(node, start, handlers, filter, heartbeat)| NodeCall::Beat {
+            node, start, handlers, filter, heartbeat
+        }),
+        1 => (0_u8..4).prop_map(|node| NodeCall::Leave { node }),
+        3 => (1_u16..150, 0_u16..15, 1_usize..4).prop_map(|(lock, end_after, max_items)| {
+            NodeCall::SweepTurns { lock, end_after, max_items }
+        }),
+        2 => (1_u16..150, 0_u16..15, 1_usize..4).prop_map(|(lock, end_after, max_items)| {
+            NodeCall::SweepWork { lock, end_after, max_items }
+        }),
+    ]
+}
+
+fn turn_call() -> impl Strategy<Value = TurnCall> {
+    let fetch =
+        (1_u16..150, 0_u8..9, some_handlers(), 1_usize..4, proptest::bool::weighted(0.7), any::<bool>());
+    prop_oneof![
+        10 => fetch.prop_map(|(lock, filter, handlers, max_items, suspects, holding)| TurnCall::Fetch {
+            lock, filter, handlers, max_items, suspects, holding
         }),
         4 => (1_u16..150, 0_u8..9).prop_map(|(lock, filter)| TurnCall::FetchPlain { lock, filter }),
         12 => (which(), commit()).prop_map(|(token, commit)| TurnCall::Ack { token, commit }),
@@ -325,7 +360,8 @@ fn turn_call() -> impl Strategy<Value = TurnCall> {
 fn work_call() -> impl Strategy<Value = WorkCall> {
     let session = proptest::option::weighted(0.8, (0_u8..2, 1_u16..80));
     let limits = (0_u8..5, any::<bool>());
-    let fetch = (1_u16..150, session, limits, 0_u8..6, 1_usize..4, proptest::bool::weighted(0.7));
+    let routing = (0_u8..6, some_handlers());
+    let fetch = (1_u16..150, session, limits, routing, 1_usize..4, proptest::bool::weighted(0.7));
     let completion = prop_oneof![
         1 => Just(Completion::None),
         6 => Just(Completion::Right),
@@ -334,8 +370,8 @@ fn work_call() -> impl Strategy<Value = WorkCall> {
     ];
     prop_oneof![
         5 => work().prop_map(|work| WorkCall::Queue { work }),
-        8 => fetch.prop_map(|(lock, session, limits, tags, max_items, suspects)| WorkCall::Fetch {
-            lock, session, limits, tags, max_items, suspects
+        8 => fetch.prop_map(|(lock, session, limits, (tags, activities), max_items, suspects)| WorkCall::Fetch {
+            lock, session, limits, tags, activities, max_items, suspects
         }),
         4 => (which(), completion).prop_map(|(token, completion)| WorkCall::Ack { token, completion }),
         3 => (which(), delay(), any::<bool>())
@@ -395,6 +431,7 @@ fn operation(work: u32) -> impl Strategy<Value = Operation> {
         26 => turn_call().prop_map(Operation::Turn),
         work => work_call().prop_map(Operation::Work),
         4 => unlocked_call().prop_map(Operation::Unlocked),
+        6 => node_call().prop_map(Operation::Node),
         10 => disturbance().prop_map(Operation::Disturb),
         1 => Just(Operation::Look),
     ]

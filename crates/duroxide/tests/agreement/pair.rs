@@ -11,6 +11,7 @@ use duroxide::providers::{
     ProviderErrorKind, Suspects, TurnRequest, WorkItem,
 };
 
+use super::capabilities::handler_set;
 use super::items::{capability_filter, commit_parts, instance_name, message_item, start_item};
 use super::operations::{Commit, INSTANCES, Operation, TurnCall, Which};
 use super::translation::{Both, Held, Incarnations, Token, in_words};
@@ -56,6 +57,11 @@ impl Pair {
         }
     }
 
+    /// Whether the other store has what nodes and routing need.
+    pub(crate) fn has_capabilities(&self) -> bool {
+        self.other.routes_by_handler() && self.other.keeps_nodes() && self.other.sweeps()
+    }
+
     pub(crate) fn into_counts(self) -> BTreeMap<String, u64> {
         self.counts
     }
@@ -95,6 +101,15 @@ impl Pair {
                 return Err(format!("what can be read differs\nmemory: {ours}\nsqlite: {theirs}"));
             }
         }
+        if self.has_capabilities() {
+            let ours = in_words(&self.memory.list_nodes().await)
+                + &in_words(&self.memory.find_unprocessable_work().await);
+            let theirs = in_words(&self.other.list_nodes().await)
+                + &in_words(&self.other.find_unprocessable_work().await);
+            if ours != theirs {
+                return Err(format!("nodes differ\nmemory: {ours}\nother: {theirs}"));
+            }
+        }
         for instance in &instances {
             let ours = self.memory.max_attempt_count(instance);
             let theirs = self.subject.max_attempt_count(instance).await;
@@ -123,6 +138,7 @@ impl Pair {
             }
             Operation::Turn(call) => self.about_turns(call).await,
             Operation::Work(call) => self.about_work(call).await,
+            Operation::Node(call) => self.about_nodes(call).await,
             Operation::Unlocked(call) => self.without_lock(call).await,
             Operation::Disturb(disturbance) => self.disturb(disturbance).await,
             Operation::Look => self.compare_views().await,
@@ -138,17 +154,22 @@ impl Pair {
 
     async fn about_turns(&mut self, call: &TurnCall) -> Result<(), String> {
         match call {
-            TurnCall::Fetch { lock, filter, max_items, suspects, holding } => {
+            TurnCall::Fetch { lock, filter, handlers, max_items, suspects, holding } => {
+                let handlers = handlers.filter(|_| self.has_capabilities());
                 let request = |held: &Held| TurnRequest {
                     lock_timeout: ms(*lock),
                     poll_timeout: Duration::ZERO,
                     filter: capability_filter(*filter),
+                    handlers: handler_set(handlers),
                     max_items: *max_items,
                     suspects: if *suspects { Suspects::AdmitOne } else { Suspects::Refuse },
                     held: Arc::new(if *holding { held.clone() } else { Held::default() }),
                 };
                 let memory = self.memory.fetch_turns(request(&self.held.memory)).await;
                 let other = self.other.fetch_turns(request(&self.held.other)).await;
+                if handlers.is_some() && memory.as_ref().is_ok_and(|turns| !turns.is_empty()) {
+                    self.count("fetch turns by handler");
+                }
                 self.agree_on_turns(memory, other)
             }
             TurnCall::FetchPlain { lock, filter } => {
@@ -179,7 +200,7 @@ impl Pair {
         }
     }
 
-    fn agree_on_turns(
+    pub(crate) fn agree_on_turns(
         &mut self,
         memory: Result<Vec<FetchedTurn>, ProviderError>,
         other: Result<Vec<FetchedTurn>, ProviderError>,

@@ -136,6 +136,7 @@ pub(crate) fn turn_request(max_items: usize, poll_timeout: Duration) -> TurnRequ
         lock_timeout: LONG,
         poll_timeout,
         filter: None,
+        handlers: None,
         max_items,
         suspects: Suspects::AdmitOne,
         held: Arc::new(NothingHeld),
@@ -149,6 +150,7 @@ pub(crate) fn work_request(max_items: usize, poll_timeout: Duration) -> WorkRequ
         session: None,
         session_limits: SessionLimits::NONE,
         tags: TagFilter::DefaultOnly,
+        activities: None,
         max_items,
         suspects: Suspects::AdmitOne,
     }

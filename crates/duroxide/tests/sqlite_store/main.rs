@@ -12,6 +12,8 @@ mod health;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod migrations;
+#[cfg(test)]
 mod opening;
 mod pinned_versions;
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! The commit of a turn.
 
+use std::sync::Arc;
+
 use duroxide_core::{
     Event, ExecutionMetadata, ItemKind, KvChange, ScheduledActivityIdentifier, WorkItem, cancel_reaches,
-    columns_of, state_changes,
+    columns_of, route_after_turn, state_changes,
 };
 
 use super::messages::{DropReason, check_message};
@@ -42,6 +44,12 @@ impl State {
         row.suspicion = Suspicion::Clean;
         row.not_before = 0;
         row.updated_at = now;
+        if commit.execution_id >= row.current_execution_id {
+            let continues = status == Some(Status::ContinuedAsNew);
+            let began = state_changes(&events).began;
+            let route = route_after_turn(&instance, began, continues, &commit.orchestrator_items);
+            row.route = route.map_or_else(|| row.route.clone(), Arc::new);
+        }
         append(row, now, commit.execution_id, events);
         write_metadata(row, now, commit.execution_id, status, &commit.metadata);
         let old_parent = row.parent_instance.clone();

@@ -117,8 +117,8 @@ impl State {
         let mut result = DeleteInstanceResult::default();
         for instance in instances {
             let Some(row) = self.instances.remove(instance) else { continue };
-            if let Some(old) = row.indexed {
-                self.ready_turns.remove(&old.pinned, old.suspect, old.ready_at, row.seq);
+            if let Some(old) = &row.indexed {
+                self.ready_turns.remove(&old.key, old.suspect, old.ready_at, row.seq);
             }
             self.created.remove(&row.seq);
             self.by_time.remove(&(row.created_at, row.seq));

@@ -11,6 +11,7 @@
 //! | `state` | all rows, lock checks |
 //! | `messages`, `turns`, `ack`, `work` | one queue operation each |
 //! | `read`, `deletion`, `admin` | everything without a lock |
+//! | `nodes`, `sweep` | who works on the store, and what none of them can do |
 //! | `waiting` | who is woken when |
 
 mod ack;
@@ -20,6 +21,7 @@ mod deletion;
 mod health;
 mod listing;
 mod messages;
+mod nodes;
 mod provider;
 mod read;
 mod ready;
@@ -27,6 +29,7 @@ mod redrive;
 mod rows;
 mod snapshot;
 mod state;
+mod sweep;
 mod turns;
 mod waiting;
 mod work;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::{
-    DispatcherCapabilityFilter, Event, ExecutionMetadata, OrchestrationStatus, ScheduledActivityIdentifier,
-    WorkItem,
+    DispatcherCapabilityFilter, Event, ExecutionMetadata, NodeInfo, NodeRecord, OrchestrationStatus,
+    ScheduledActivityIdentifier, UnprocessableWork, WorkItem,
 };
 
 use super::MemoryProvider;
@@ -14,7 +14,7 @@ use super::ack::TurnCommit;
 use crate::providers::provider::{one_turn, one_work};
 use crate::providers::{
     FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, RedriveInstance,
-    SessionFetchConfig, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+    SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
 };
 
 #[async_trait]
@@ -199,6 +199,48 @@ impl Provider for MemoryProvider {
 
     fn limits_sessions(&self) -> bool {
         true
+    }
+
+    fn routes_by_handler(&self) -> bool {
+        true
+    }
+
+    fn keeps_nodes(&self) -> bool {
+        true
+    }
+
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<(), ProviderError> {
+        self.with_state(|state, now| state.heartbeat_node(now, node))
+    }
+
+    async fn node_left(&self, node_id: &str) -> Result<(), ProviderError> {
+        self.with_state(|state, now| state.node_left(now, node_id))
+    }
+
+    async fn list_nodes(&self) -> Result<Vec<NodeRecord>, ProviderError> {
+        Ok(self.with_state(|state, now| state.list_nodes(now)))
+    }
+
+    fn sweeps(&self) -> bool {
+        true
+    }
+
+    async fn find_unprocessable_work(&self) -> Result<Vec<UnprocessableWork>, ProviderError> {
+        Ok(self.with_state(|state, now| state.find_unprocessable(now)))
+    }
+
+    async fn fetch_unprocessable_turns(
+        &self,
+        request: SweepRequest,
+    ) -> Result<Vec<FetchedTurn>, ProviderError> {
+        Ok(self.with_state(|state, now| state.fetch_unprocessable_turns(now, request)))
+    }
+
+    async fn fetch_unprocessable_work(
+        &self,
+        request: SweepRequest,
+    ) -> Result<Vec<FetchedWork>, ProviderError> {
+        Ok(self.with_state(|state, now| state.fetch_unprocessable_work(now, request)))
     }
 
     fn keeps_progress(&self) -> bool {

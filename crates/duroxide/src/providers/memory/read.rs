@@ -1,8 +1,9 @@
 //! What can be read of an instance without a lock.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use duroxide_core::{ErrorDetails, Event, OrchestrationStatus};
+use duroxide_core::{ErrorDetails, Event, OrchestrationStatus, route_after_turn, state_changes};
 
 use super::ack::append;
 use super::rows::{ExecutionRow, InstanceRow, Ms, Status};
@@ -54,6 +55,11 @@ impl State {
             .get_mut(instance)
             .ok_or_else(|| ProviderError::not_found(OPERATION, format!("instance '{instance}'")))?;
         let events = numbered(OPERATION, row.executions.get(&execution_id), events)?;
+        if execution_id >= row.current_execution_id
+            && let Some(route) = route_after_turn(instance, state_changes(&events).began, false, [])
+        {
+            row.route = Arc::new(route);
+        }
         append(row, now, execution_id, events);
         self.reindex_turn(instance);
         self.wakes.instances.insert(instance.to_string());

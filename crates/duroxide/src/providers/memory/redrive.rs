@@ -1,7 +1,9 @@
 //! Failed instances that go on, and the messages kept for them.
 
+use std::sync::Arc;
+
 use duroxide_core::redrive::kept_after_failure;
-use duroxide_core::{Event, WorkItem, columns_of};
+use duroxide_core::{Event, WorkItem, columns_of, route_after_turn, state_changes};
 
 use super::messages::check_message;
 use super::rows::{ExecutionRow, InstanceRow, MessageKey, Ms, Status, Stored, Suspicion};
@@ -69,9 +71,12 @@ impl State {
         let RedriveInstance { instance, failed_execution_id, events, pinned, activities, messages, .. } = one;
         let Some(row) = self.instances.get_mut(&instance) else { return };
         let next = failed_execution_id + 1;
+        let began = state_changes(&events).began;
+        let route = route_after_turn(&instance, began, events.is_empty(), &messages);
         let mut execution = ExecutionRow::started(now);
         execution.pinned = pinned;
         execution.events = events.into_iter().map(|event| (event.event_id, Stored::Value(event))).collect();
+        row.route = route.map_or_else(|| row.route.clone(), Arc::new);
         if execution.events.is_empty() {
             let asked = messages.first().and_then(|start| columns_of(start).version);
             row.version = asked.unwrap_or_default().to_string();

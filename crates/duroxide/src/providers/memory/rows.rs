@@ -1,8 +1,9 @@
 //! The rows of the model and what each can say about itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use duroxide_core::{ErrorDetails, Event, ItemKind, ParentLink, WorkItem, pack_version, status};
+use duroxide_core::{ErrorDetails, Event, ItemKind, ParentLink, Route, WorkItem, pack_version, status};
 use semver::Version;
 
 use crate::providers::KvEntry;
@@ -167,10 +168,17 @@ impl ExecutionRow {
     }
 }
 
-/// Where an instance stands in the index of ready instances.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TurnEntry {
+/// A routing key that is cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TurnKey {
     pub(super) pinned: Option<i64>,
+    pub(super) route: Arc<Route>,
+}
+
+/// Where an instance stands in the index of ready instances.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TurnEntry {
+    pub(super) key: TurnKey,
     pub(super) suspect: bool,
     pub(super) ready_at: Ms,
 }
@@ -195,6 +203,8 @@ pub(super) struct InstanceRow {
     /// When the turn that ended the instance was committed.
     pub(super) ended_at: Option<Ms>,
     pub(super) not_before: Ms,
+    /// The handler that its next turn needs, unless a cancel waits.
+    pub(super) route: Arc<Route>,
     pub(super) suspicion: Suspicion,
     pub(super) lock: Option<TurnLock>,
     pub(super) executions: BTreeMap<u64, ExecutionRow>,
@@ -204,6 +214,8 @@ pub(super) struct InstanceRow {
     inbox: BTreeMap<MessageKey, MessageRow>,
     /// The timers among the messages, by execution and schedule.
     timers: BTreeSet<(u64, u64, MessageKey)>,
+    /// How many cancels are among the messages.
+    cancels: usize,
     pub(super) indexed: Option<TurnEntry>,
 }
 
@@ -236,6 +248,7 @@ impl InstanceRow {
             updated_at: now,
             ended_at: None,
             not_before: 0,
+            route: Arc::new(Route::new(new.name, Some(new.version))),
             suspicion: Suspicion::Clean,
             lock: None,
             executions: BTreeMap::from([(new.execution_id, ExecutionRow::started(now))]),
@@ -243,6 +256,7 @@ impl InstanceRow {
             kept: Vec::new(),
             inbox: BTreeMap::new(),
             timers: BTreeSet::new(),
+            cancels: 0,
             indexed: None,
         }
     }
@@ -268,11 +282,13 @@ impl InstanceRow {
         if row.kind == ItemKind::Timer {
             self.timers.insert((row.execution_id.unwrap_or(0), row.event_id.unwrap_or(0), key));
         }
+        self.cancels += usize::from(row.kind == ItemKind::Cancel);
         self.inbox.insert(key, row);
     }
 
     pub(super) fn take_message(&mut self, key: MessageKey) -> Option<MessageRow> {
         let row = self.inbox.remove(&key)?;
+        self.cancels -= usize::from(row.kind == ItemKind::Cancel);
         if row.kind == ItemKind::Timer {
             self.timers.remove(&(row.execution_id.unwrap_or(0), row.event_id.unwrap_or(0), key));
         }
@@ -298,6 +314,7 @@ impl InstanceRow {
     /// Empties the inbox; how many messages that were.
     pub(super) fn drop_inbox(&mut self) -> usize {
         self.timers.clear();
+        self.cancels = 0;
         std::mem::take(&mut self.inbox).len()
     }
 
@@ -308,11 +325,11 @@ impl InstanceRow {
             Some(lock) => lock.until,
             None => self.not_before.max(first.visible_at),
         };
+        let pinned = self.current_execution().and_then(|execution| execution.pinned.as_ref());
+        // A cancel needs no handler.
+        let route = if self.cancels > 0 { Arc::new(Route::AnyNode) } else { self.route.clone() };
         Some(TurnEntry {
-            pinned: self
-                .current_execution()
-                .and_then(|execution| execution.pinned.as_ref())
-                .map(pack_version),
+            key: TurnKey { pinned: pinned.map(pack_version), route },
             suspect: self.suspicion.is_suspect(),
             ready_at,
         })
@@ -337,7 +354,6 @@ pub(super) struct WorkLock {
 #[derive(Debug, Clone)]
 pub(super) struct WorkRow {
     pub(super) key: WorkKey,
-    pub(super) name: String,
     pub(super) route: WorkRoute,
     pub(super) attempts: u32,
     pub(super) visible_at: Ms,
@@ -368,6 +384,8 @@ pub(super) struct WorkKey {
 pub(super) struct WorkRoute {
     pub(super) session_id: Option<String>,
     pub(super) tag: Option<String>,
+    /// The activity's name.
+    pub(super) name: String,
 }
 
 /// Who may run the activities of a session.

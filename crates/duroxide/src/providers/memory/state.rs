@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use duroxide_core::{Event, WorkItem, columns_of};
+use duroxide_core::{Event, NodeRecord, WorkItem, columns_of};
 
 use super::ready::ReadyIndex;
 use super::rows::{
-    EarlyRow, ExecutionRow, InstanceRow, Ms, SessionRow, SetAside, WorkKey, WorkRoute, WorkRow,
+    EarlyRow, ExecutionRow, InstanceRow, Ms, SessionRow, SetAside, TurnKey, WorkKey, WorkRoute, WorkRow,
 };
 use crate::providers::{ProviderError, ProviderErrorKind};
 
@@ -39,7 +39,7 @@ pub(super) struct State {
     pub(super) by_time: BTreeSet<(Ms, u64)>,
     /// The children of each instance, in the order of their creation.
     pub(super) children: BTreeMap<String, BTreeSet<u64>>,
-    pub(super) ready_turns: ReadyIndex<Option<i64>>,
+    pub(super) ready_turns: ReadyIndex<TurnKey>,
     pub(super) work: BTreeMap<u64, WorkRow>,
     pub(super) work_by_key: BTreeMap<WorkKey, u64>,
     pub(super) ready_work: ReadyIndex<WorkRoute>,
@@ -53,6 +53,8 @@ pub(super) struct State {
     /// The same by age, as (kept_at, position).
     pub(super) early_by_age: BTreeMap<(Ms, u64), String>,
     pub(super) set_aside: Vec<SetAside>,
+    /// The nodes by id.
+    pub(super) nodes: BTreeMap<String, NodeRecord>,
     pub(super) counters: Counters,
     pub(super) wakes: Wakes,
     last_number: u64,
@@ -76,6 +78,7 @@ impl State {
             early: BTreeMap::new(),
             early_by_age: BTreeMap::new(),
             set_aside: Vec::new(),
+            nodes: BTreeMap::new(),
             counters: Counters::default(),
             wakes: Wakes::default(),
             last_number: 0,
@@ -111,11 +114,11 @@ impl State {
         if entry == row.indexed {
             return;
         }
-        if let Some(old) = row.indexed {
-            self.ready_turns.remove(&old.pinned, old.suspect, old.ready_at, row.seq);
+        if let Some(old) = &row.indexed {
+            self.ready_turns.remove(&old.key, old.suspect, old.ready_at, row.seq);
         }
-        if let Some(new) = entry {
-            self.ready_turns.insert(&new.pinned, new.suspect, new.ready_at, row.seq);
+        if let Some(new) = &entry {
+            self.ready_turns.insert(&new.key, new.suspect, new.ready_at, row.seq);
             self.wakes.turns |= row.lock.is_none();
         }
         row.indexed = entry;

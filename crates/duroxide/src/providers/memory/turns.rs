@@ -1,15 +1,15 @@
 //! Turns: locking ready instances, giving them back, renewing their locks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use duroxide_core::{
-    DispatcherCapabilityFilter, Event, ItemKind, WhenUndecodable, WorkItem, limits, pack_version,
+    DispatcherCapabilityFilter, Event, HandlerSet, ItemKind, WhenUndecodable, WorkItem, can_replay, limits,
     unpack_version,
 };
 
 use super::ready::Pick;
-use super::rows::{ExecutionRow, InstanceRow, MessageKey, Ms, TurnLock, to_ms};
+use super::rows::{ExecutionRow, InstanceRow, MessageKey, Ms, TurnKey, TurnLock, to_ms};
 use super::state::State;
 use crate::clock::millis;
 use crate::providers::{
@@ -29,20 +29,23 @@ pub(super) enum Fetched<T> {
 impl State {
     /// The ready instances that the filter leaves out, by pinned version.
     pub(super) fn filtered_out(&self, now: Ms, filter: &DispatcherCapabilityFilter) -> Vec<FilteredOut> {
-        let counted = self.ready_turns.count_ready(now, |pinned| open_from(Some(filter), *pinned).is_none());
-        let counted = counted
+        let mut by_version: BTreeMap<Option<i64>, usize> = BTreeMap::new();
+        for (key, instances) in self.ready_turns.count_ready(now, |key| !can_replay(Some(filter), key.pinned))
+        {
+            *by_version.entry(key.pinned).or_default() += instances;
+        }
+        let counted = by_version
             .into_iter()
             .map(|(pinned, instances)| FilteredOut { pinned_version: pinned.map(unpack_version), instances });
         counted.collect()
     }
 }
 
-/// From when on an instance with this packed pinned version may be taken.
-fn open_from(filter: Option<&DispatcherCapabilityFilter>, pinned: Option<i64>) -> Option<Ms> {
-    let Some(filter) = filter else { return Some(Ms::MIN) };
-    let matches = filter.supported_duroxide_versions.iter().any(|range| {
-        pinned.is_none_or(|pinned| pack_version(&range.min) <= pinned && pinned <= pack_version(&range.max))
-    });
+/// From when on an instance with this routing key may be taken.
+fn open_from(request: &TurnRequest, key: &TurnKey) -> Option<Ms> {
+    let handled = |handlers: &HandlerSet| handlers.has(&key.route);
+    let matches =
+        can_replay(request.filter.as_ref(), key.pinned) && request.handlers.as_deref().is_none_or(handled);
     matches.then_some(Ms::MIN)
 }
 
@@ -62,9 +65,7 @@ impl State {
                 Suspects::AdmitOne => true,
                 Suspects::Refuse => false,
             };
-            let pick = self
-                .ready_turns
-                .oldest(now, admit_suspects, |pinned| open_from(request.filter.as_ref(), *pinned));
+            let pick = self.ready_turns.oldest(now, admit_suspects, |key| open_from(request, key));
             let (seq, suspect) = match pick {
                 Pick::Ready { seq, suspect } => (seq, suspect),
                 Pick::NotBefore(next) if turns.is_empty() => return Fetched::NotBefore(next),
@@ -82,7 +83,12 @@ impl State {
     }
 
     /// Locks an instance that is ready. `None` when none of its messages can be admitted.
-    fn take_turn(&mut self, now: Ms, instance: &str, request: &TurnRequest) -> Option<FetchedTurn> {
+    pub(super) fn take_turn(
+        &mut self,
+        now: Ms,
+        instance: &str,
+        request: &TurnRequest,
+    ) -> Option<FetchedTurn> {
         let admitted = self.admit_messages(now, instance);
         if admitted.keys.is_empty() {
             // Also when an expired lock still stood in the row.

@@ -67,13 +67,13 @@ impl State {
         let route = WorkRoute {
             session_id: columns.session_id.map(str::to_string),
             tag: columns.tag.map(str::to_string),
+            name: columns.name.unwrap_or_default().to_string(),
         };
         if let Some(session) = &route.session_id {
             *self.queued_by_session.entry(session.clone()).or_default() += 1;
         }
         let row = WorkRow {
             key: key.clone(),
-            name: columns.name.unwrap_or_default().to_string(),
             route,
             attempts: 0,
             visible_at: now,
@@ -146,7 +146,8 @@ impl State {
 
     /// From when on a worker may take items of this route.
     fn open_from(&self, now: Ms, request: &WorkRequest, room: Option<Ms>, route: &WorkRoute) -> Option<Ms> {
-        if !request.tags.matches(route.tag.as_deref()) {
+        let known = request.activities.as_ref().is_none_or(|names| names.contains(&route.name));
+        if !known || !request.tags.matches(route.tag.as_deref()) {
             return None;
         }
         let Some(session_id) = &route.session_id else { return Some(Ms::MIN) };
@@ -160,7 +161,7 @@ impl State {
     }
 
     /// Locks a work item that is ready. `None` when it had to be set aside.
-    fn take_work(&mut self, now: Ms, seq: u64, request: &WorkRequest) -> Option<FetchedWork> {
+    pub(super) fn take_work(&mut self, now: Ms, seq: u64, request: &WorkRequest) -> Option<FetchedWork> {
         let item = match self.work.get(&seq)?.item.value() {
             Ok(item) => item.clone(),
             Err(cause) => {
@@ -211,7 +212,8 @@ impl State {
     fn fail_undecodable(&mut self, now: Ms, seq: u64, cause: &str) {
         let Some(row) = self.remove_work(seq) else { return };
         self.keep_aside(&row.key.instance, ItemKind::Activity, cause);
-        let message = format!("the stored work item of activity '{}' cannot be decoded: {cause}", row.name);
+        let message =
+            format!("the stored work item of activity '{}' cannot be decoded: {cause}", row.route.name);
         let failed = WorkItem::ActivityFailed {
             instance: row.key.instance,
             execution_id: row.key.execution_id,

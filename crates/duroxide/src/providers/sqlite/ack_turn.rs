@@ -2,8 +2,8 @@
 
 use duroxide_core::redrive::{KeptMessages, kept_after_failure};
 use duroxide_core::{
-    Event, ExecutionMetadata, ItemKind, ScheduledActivityIdentifier, WorkItem, cancel_reaches, columns_of,
-    pack_version,
+    Event, ExecutionMetadata, ItemKind, Route, ScheduledActivityIdentifier, WorkItem, cancel_reaches,
+    columns_of, pack_version, route_after_turn, state_changes,
 };
 
 use super::enqueue::{EncodedItem, FullInbox, check_message, create_execution, deliver, put_message, start};
@@ -28,6 +28,8 @@ pub(super) struct TurnCommit {
     status: Option<Status>,
     kept: Option<KeptMessages>,
     cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    /// What the execution began as in this turn.
+    began: Option<Route>,
 }
 
 impl TurnCommit {
@@ -49,9 +51,12 @@ impl TurnCommit {
             }
             None => None,
         };
+        let began = state_changes(&history_delta).began;
+        let began = route_after_turn("", began, false, []);
         Ok(Self {
             execution_id,
             kept: kept_after_failure(&history_delta),
+            began,
             history_delta: EncodedEvents::new(history_delta)?,
             worker_items: EncodedItem::all(worker_items)?,
             orchestrator_items: EncodedItem::all(orchestrator_items)?,
@@ -79,6 +84,7 @@ pub(super) fn ack(tx: &mut Tx<'_>, token: Token, commit: &mut TurnCommit) -> Res
     row.suspect = false;
     row.suspect_before = false;
     row.not_before = 0;
+    let route = route(&row, &about, commit);
     let mut execution = ExecutionRow::load(tx, row.key, commit.execution_id)?;
     let delta = &mut commit.history_delta;
     let appended = append(tx, &mut row, &mut execution, commit.execution_id, delta)?;
@@ -100,7 +106,7 @@ pub(super) fn ack(tx: &mut Tx<'_>, token: Token, commit: &mut TurnCommit) -> Res
         drop_inbox(tx, &mut row)?;
     }
     row.recompute_ready_at(tx)?;
-    save(tx, &row)?;
+    save(tx, &row, &route)?;
     if row.status.ends_instance() {
         // Apart from the rest: most turns end nothing, and these columns are indexed.
         let sql = "UPDATE instances SET status = ?2, ended_at = ?3 WHERE key = ?1";
@@ -118,19 +124,34 @@ pub(super) fn refuse(tx: &Tx<'_>, token: Token, fault: Fault) -> Result<(), Faul
     Err(fault)
 }
 
+/// The handler that the instance needs after the turn.
+fn route(row: &QueueRow, about: &Description, commit: &TurnCommit) -> Route {
+    let of_current = commit.execution_id >= row.current_execution_id;
+    let changed = if of_current {
+        let continues = commit.status == Some(Status::ContinuedAsNew);
+        let messages = commit.orchestrator_items.iter().map(|item| &item.item);
+        route_after_turn(&about.instance, None, continues, messages).or_else(|| commit.began.clone())
+    } else {
+        None
+    };
+    changed.unwrap_or_else(|| Route::new(&about.route_name, Some(&about.route_version)))
+}
+
 /// The columns of an instance that a commit compares, so that indexes and texts are written only on change.
 struct Description {
     instance: String,
     name: String,
     version: String,
     parent: Option<String>,
+    route_name: String,
+    route_version: String,
 }
 
 fn load_held(tx: &Tx<'_>, token: Token) -> Result<(QueueRow, Description), Fault> {
     const SQL: &str = concat!(
         "SELECT ",
         queue_columns!(),
-        ", i.instance_id, i.name, i.version, i.parent_instance FROM instances i WHERE i.key = ?1"
+        ", i.instance_id, i.name, i.version, i.parent_instance, i.route_name, i.route_version FROM instances i WHERE i.key = ?1"
     );
     const AT: usize = QUEUE_COLUMNS;
     let found = tx.db.first(SQL, [token.key], |row| {
@@ -139,6 +160,8 @@ fn load_held(tx: &Tx<'_>, token: Token) -> Result<(QueueRow, Description), Fault
             name: row.get(AT + 1)?,
             version: row.get(AT + 2)?,
             parent: row.get(AT + 3)?,
+            route_name: row.get(AT + 4)?,
+            route_version: row.get(AT + 5)?,
         };
         Ok((QueueRow::from_row(row)?, about))
     })?;
@@ -154,6 +177,7 @@ fn delete_locked_messages(tx: &Tx<'_>, row: &mut QueueRow) -> Result<(), Fault> 
     if let Some(lock) = row.lock {
         let deleted = tx.db.execute(SQL, (row.key, lock.visible_at, lock.position, lock.watermark))?;
         row.inbox_count -= rows(deleted);
+        row.recount_cancels(tx.db)?;
     }
     Ok(())
 }
@@ -276,14 +300,16 @@ fn drop_inbox(tx: &mut Tx<'_>, row: &mut QueueRow) -> Result<(), Fault> {
         tx.effects.dropped_finished += u64::try_from(dropped).unwrap_or(u64::MAX);
     }
     row.inbox_count = 0;
+    row.cancels = 0;
     Ok(())
 }
 
-fn save(tx: &Tx<'_>, row: &QueueRow) -> Result<(), Fault> {
+fn save(tx: &Tx<'_>, row: &QueueRow, route: &Route) -> Result<(), Fault> {
     const SQL: &str = "UPDATE instances SET updated_at = ?2, current_execution_id = ?3, pinned_key = ?4, \
          has_kv = ?5, inbox_count = ?6, next_position = ?7, ready_at = ?8, not_before = ?9, suspect = 0, \
          suspect_before = 0, lock_nonce = NULL, lock_visible_at = NULL, lock_position = NULL, \
-         lock_watermark = NULL WHERE key = ?1";
+         lock_watermark = NULL, cancels = ?10, route_name = ?11, route_version = ?12 WHERE key = ?1";
+    let (route_name, route_version) = route.columns();
     let params = (
         row.key,
         tx.now,
@@ -294,6 +320,9 @@ fn save(tx: &Tx<'_>, row: &QueueRow) -> Result<(), Fault> {
         row.next_position,
         row.ready_at,
         row.not_before,
+        row.cancels,
+        route_name,
+        route_version,
     );
     tx.db.execute(SQL, params)?;
     Ok(())

@@ -145,7 +145,7 @@ fn delete_one(
     key: i64,
     result: &mut DeleteInstanceResult,
 ) -> Result<(), Fault> {
-    const WORK: &str = "DELETE FROM work_items WHERE instance_id = ?1 RETURNING tag, session_id";
+    const WORK: &str = "DELETE FROM work_items WHERE instance_id = ?1 RETURNING tag, session_id, name";
     let db = tx.db;
     let by_key = |sql| db.execute(sql, [key]).map(|deleted| from_column(rows(deleted)));
     result.executions_deleted += by_key("DELETE FROM executions WHERE instance_key = ?1")?;
@@ -155,8 +155,7 @@ fn delete_one(
     by_key("DELETE FROM kept_messages WHERE instance_key = ?1")?;
     by_key("DELETE FROM custom_statuses WHERE instance_key = ?1")?;
     tx.db.execute("DELETE FROM set_aside WHERE instance_id = ?1", [instance])?;
-    let places =
-        tx.db.all(WORK, [instance], |row| Ok(Place { tag: row.get(0)?, session_id: row.get(1)? }))?;
+    let places = tx.db.all(WORK, [instance], Place::from_row)?;
     for place in &places {
         sessions::item_let_go(tx, place)?;
     }

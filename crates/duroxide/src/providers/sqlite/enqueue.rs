@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use duroxide_core::{
-    Columns, INITIAL_EXECUTION_ID, ItemKind, ParentLink, WithoutInstance, WorkItem, columns_of, limits,
-    reply_to_colliding_start,
+    Columns, INITIAL_EXECUTION_ID, ItemKind, ParentLink, Route, WithoutInstance, WorkItem, columns_of,
+    limits, reply_to_colliding_start,
 };
 
 use super::early;
@@ -100,7 +100,7 @@ pub(super) fn deliver(
             }
             let ready_before = row.ready_at;
             put_message(tx, &mut row, &columns, &item.json, visible_at)?;
-            if row.ready_at == ready_before {
+            if row.ready_at == ready_before && columns.kind != ItemKind::Cancel {
                 row.save_inbox(tx.db)?
             } else {
                 row.save(tx.db)?
@@ -145,6 +145,7 @@ pub(super) fn put_message(
     insert_message(tx, row, columns, json, visible_at)?;
     row.inbox_count += 1;
     row.next_position += 1;
+    row.cancels += i64::from(columns.kind == ItemKind::Cancel);
     if columns.kind == ItemKind::Cancel && row.lock.is_some() {
         row.not_before = CANCELLED_WHILE_LOCKED;
     } else if columns.kind == ItemKind::Cancel && row.not_before != 0 {
@@ -182,10 +183,12 @@ fn create_instance(
 ) -> Result<bool, Fault> {
     const INSTANCE: &str = "INSERT INTO instances (instance_id, incarnation, name, version, parent_instance, \
          parent_execution_id, parent_event_id, created_at, updated_at, status, current_execution_id, pinned_key, \
-         inbox_count, next_position, ready_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, 1, 2, ?12) ON CONFLICT (instance_id) DO NOTHING";
+         inbox_count, next_position, ready_at, route_name, route_version) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, 1, 2, ?12, ?13, ?14) ON CONFLICT (instance_id) DO NOTHING";
     let execution_id = columns.execution_id.unwrap_or(INITIAL_EXECUTION_ID);
     let parent = columns.parent.as_ref();
+    let route = Route::new(columns.name.unwrap_or_default(), columns.version);
+    let (route_name, route_version) = route.columns();
     let inserted = tx.db.execute(
         INSTANCE,
         (
@@ -201,6 +204,8 @@ fn create_instance(
             to_column(execution_id),
             NOT_PINNED,
             visible_at,
+            route_name,
+            route_version,
         ),
     )?;
     if inserted == 0 {
@@ -219,6 +224,7 @@ fn create_instance(
         suspect: false,
         suspect_before: false,
         lock: None,
+        cancels: 0,
     };
     insert_message(tx, &row, columns, &item.json, visible_at)?;
     row.next_position = 2;

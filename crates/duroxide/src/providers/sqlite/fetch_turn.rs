@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use duroxide_core::{
-    DispatcherCapabilityFilter, ItemKind, ParentLink, WhenUndecodable, WorkItem, limits, pack_version,
+    DispatcherCapabilityFilter, ItemKind, ParentLink, WhenUndecodable, WorkItem, can_replay, limits,
     unpack_version,
 };
 
 use super::db::Db;
 use super::fault::Fault;
 use super::history::{self, StoredEvent};
-use super::instance_row::{NOT_PINNED, QUEUE_COLUMNS, QueueRow, TurnLock, queue_columns};
+use super::instance_row::{QUEUE_COLUMNS, QueueRow, TurnLock, pinned, queue_columns};
 use super::release_turn::count_ended_attempt;
+use super::route_turn::{self, Lane};
 use super::set_aside::{self, AsideMessage};
 use super::token::Token;
 use super::tx::Tx;
@@ -59,9 +60,9 @@ impl RawTurn {
 
 /// An instance that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
-    ready_at: Ms,
-    key: i64,
+pub(super) struct Candidate {
+    pub(super) ready_at: Ms,
+    pub(super) key: i64,
 }
 
 /// Locks the instances that have been ready longest and match the filter.
@@ -70,8 +71,7 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
     let mut suspects = request.suspects;
     let mut items = Vec::new();
     loop {
-        let (candidates, next_due) =
-            candidates(tx, request.filter.as_ref(), suspects, max_items - items.len())?;
+        let (candidates, next_due) = candidates(tx, request, suspects, max_items - items.len())?;
         if candidates.is_empty() {
             return Ok(Look { items, next_due });
         }
@@ -97,14 +97,6 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
     }
 }
 
-/// The distinct versions among all instances that are or will be ready, at a step of the index each.
-const PINNED_KEYS: &str = "WITH RECURSIVE keys (k) AS ( \
-       SELECT min(pinned_key) FROM instances INDEXED BY instances_ready WHERE ready_at IS NOT NULL \
-       UNION ALL \
-       SELECT (SELECT min(pinned_key) FROM instances INDEXED BY instances_ready \
-               WHERE ready_at IS NOT NULL AND pinned_key > k) FROM keys WHERE k IS NOT NULL) \
-     SELECT k FROM keys WHERE k IS NOT NULL";
-
 /// The ready instances that the filter leaves out, by pinned version.
 pub(super) fn filtered_out(
     db: &Db,
@@ -114,13 +106,13 @@ pub(super) fn filtered_out(
     const READY: &str = "SELECT count(*) FROM instances INDEXED BY instances_ready \
          WHERE pinned_key = ?1 AND suspect IN (0, 1) AND ready_at <= ?2 AND ready_at IS NOT NULL";
     db.snapshot(|db| {
-        let keys: Vec<i64> = db.all(PINNED_KEYS, [], |row| row.get(0))?;
         let mut counted = Vec::new();
-        for key in keys.into_iter().filter(|key| !is_compatible(Some(filter), *key)) {
+        let left_out = |key: &i64| !can_replay(Some(filter), pinned(*key));
+        for key in pinned_keys(db)?.into_iter().filter(left_out) {
             let ready: i64 = db.first(READY, (key, now), |row| row.get(0))?.unwrap_or(0);
             if ready > 0 {
                 counted.push(FilteredOut {
-                    pinned_version: (key != NOT_PINNED).then(|| unpack_version(key)),
+                    pinned_version: pinned(key).map(unpack_version),
                     instances: usize::try_from(ready).unwrap_or(0),
                 });
             }
@@ -135,39 +127,19 @@ pub(super) fn filtered_out(
 /// does not depend on how many are behind those.
 fn candidates(
     tx: &Tx<'_>,
-    filter: Option<&DispatcherCapabilityFilter>,
+    request: &TurnRequest,
     suspects: Suspects,
     wanted: usize,
 ) -> Result<(Vec<Candidate>, Ms), Fault> {
-    const OLDEST: &str = "SELECT ready_at, key FROM instances INDEXED BY instances_ready \
-         WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 ORDER BY ready_at, key LIMIT ?3";
-    let keys: Vec<i64> = tx.db.all(PINNED_KEYS, [], |row| row.get(0))?;
     let mut clean = Vec::new();
     let mut suspect: Option<Candidate> = None;
     let mut next_due = NEVER;
-    for key in keys.into_iter().filter(|key| is_compatible(filter, *key)) {
-        let limit = i64::try_from(wanted).unwrap_or(i64::MAX);
-        tx.db.each(OLDEST, (key, false, limit), |row| {
-            let candidate = Candidate { ready_at: row.get(0)?, key: row.get(1)? };
-            Ok(if candidate.ready_at <= tx.now {
-                clean.push(candidate);
-                ControlFlow::Continue(())
-            } else {
-                next_due = next_due.min(candidate.ready_at);
-                ControlFlow::Break(())
-            })
-        })?;
+    for pinned_key in pinned_keys(tx.db)?.into_iter().filter(|key| is_compatible(request, *key)) {
+        let lane = Lane { pinned_key, suspect: false };
+        clean.extend(oldest(tx, lane, request, wanted, &mut next_due)?);
         if suspects == Suspects::AdmitOne {
-            let first = tx.db.first(OLDEST, (key, true, 1), |row| {
-                Ok(Candidate { ready_at: row.get(0)?, key: row.get(1)? })
-            })?;
-            match first {
-                Some(first) if first.ready_at <= tx.now => {
-                    suspect = Some(suspect.map_or(first, |other| other.min(first)));
-                }
-                Some(first) => next_due = next_due.min(first.ready_at),
-                None => {}
-            }
+            let lane = Lane { pinned_key, suspect: true };
+            suspect = suspect.into_iter().chain(oldest(tx, lane, request, 1, &mut next_due)?).min();
         }
     }
     clean.extend(suspect);
@@ -176,14 +148,46 @@ fn candidates(
     Ok((clean, next_due))
 }
 
-/// Whether the filter accepts executions with this packed version. One that is not pinned suits every filter
-/// but an empty one.
-fn is_compatible(filter: Option<&DispatcherCapabilityFilter>, pinned_key: i64) -> bool {
-    let Some(filter) = filter else { return true };
-    filter.supported_duroxide_versions.iter().any(|range| {
-        pinned_key == NOT_PINNED
-            || (pack_version(&range.min) <= pinned_key && pinned_key <= pack_version(&range.max))
-    })
+/// The distinct packed versions among the instances whose inbox is not empty.
+pub(super) fn pinned_keys(db: &Db) -> Result<Vec<i64>, Fault> {
+    const SQL: &str = "WITH RECURSIVE keys (k) AS ( \
+           SELECT min(pinned_key) FROM instances INDEXED BY instances_ready WHERE ready_at IS NOT NULL \
+           UNION ALL \
+           SELECT (SELECT min(pinned_key) FROM instances INDEXED BY instances_ready \
+                   WHERE ready_at IS NOT NULL AND pinned_key > k) FROM keys WHERE k IS NOT NULL) \
+         SELECT k FROM keys WHERE k IS NOT NULL";
+    Ok(db.all(SQL, [], |row| row.get(0))?)
+}
+
+/// The ready instances of a lane that have been so longest and that the node can run.
+fn oldest(
+    tx: &Tx<'_>,
+    lane: Lane,
+    request: &TurnRequest,
+    wanted: usize,
+    next_due: &mut Ms,
+) -> Result<Vec<Candidate>, Fault> {
+    const SQL: &str = "SELECT ready_at, key FROM instances INDEXED BY instances_ready \
+         WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 ORDER BY ready_at, key LIMIT ?3";
+    if let Some(handlers) = &request.handlers {
+        return route_turn::oldest(tx, lane, handlers, wanted, next_due);
+    }
+    let mut found = Vec::new();
+    tx.db.each(SQL, (lane.pinned_key, lane.suspect, history::rows(wanted)), |row| {
+        let candidate = Candidate { ready_at: row.get(0)?, key: row.get(1)? };
+        Ok(if candidate.ready_at <= tx.now {
+            found.push(candidate);
+            ControlFlow::Continue(())
+        } else {
+            *next_due = (*next_due).min(candidate.ready_at);
+            ControlFlow::Break(())
+        })
+    })?;
+    Ok(found)
+}
+
+fn is_compatible(request: &TurnRequest, pinned_key: i64) -> bool {
+    can_replay(request.filter.as_ref(), pinned(pinned_key))
 }
 
 /// The columns of an instance that a turn is told besides those of the queue.
@@ -198,7 +202,7 @@ struct Description {
 }
 
 /// Locks a ready instance. `None` when nothing of its inbox could be admitted.
-fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<Option<RawTurn>, Fault> {
+pub(super) fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<Option<RawTurn>, Fault> {
     let (mut row, about) = load(tx, key)?;
     if row.lock.is_some() {
         // The previous attempt ended by expiry.
@@ -350,6 +354,9 @@ fn admit_messages(tx: &mut Tx<'_>, row: &mut QueueRow, instance: &str) -> Result
     })?;
     for message in &aside {
         set_aside::message(tx, row, instance, message)?;
+    }
+    if !aside.is_empty() {
+        row.recount_cancels(tx.db)?;
     }
     Ok(admitted)
 }

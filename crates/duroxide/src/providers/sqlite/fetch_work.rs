@@ -5,8 +5,11 @@ use std::ops::ControlFlow;
 
 use duroxide_core::WorkItem;
 
+use super::db::Db;
 use super::fault::Fault;
 use super::fetch_turn::Look;
+use super::history::rows;
+use super::route_work::{self, Lane};
 use super::sessions;
 use super::set_aside;
 use super::token::Token;
@@ -67,49 +70,61 @@ fn oldest_without_session(
     wanted: usize,
     next_due: &mut Ms,
 ) -> Result<VecDeque<Candidate>, Fault> {
-    const TAGS: &str = "WITH RECURSIVE tags (t) AS ( \
-           SELECT min(tag) FROM work_items INDEXED BY work_items_ready WHERE session_id IS NULL \
-           UNION ALL \
-           SELECT (SELECT min(tag) FROM work_items INDEXED BY work_items_ready \
-                   WHERE session_id IS NULL AND tag > t) FROM tags WHERE t IS NOT NULL) \
-         SELECT t FROM tags WHERE t IS NOT NULL";
-    const OLDEST: &str = "SELECT ready_at, id FROM work_items INDEXED BY work_items_ready \
-         WHERE session_id IS NULL AND tag = ?1 AND suspect = ?2 ORDER BY ready_at, id LIMIT ?3";
     let mut ready = Vec::new();
     let mut oldest_suspect: Option<Candidate> = None;
-    let tags = match accepted(&request.tags) {
-        Some(tags) => tags,
-        None => tx.db.all(TAGS, [], |row| row.get(0))?,
+    let accepted = match accepted(&request.tags) {
+        Some(accepted) => accepted,
+        None => tags(tx.db)?,
     };
-    for tag in &tags {
-        let limit = i64::try_from(wanted).unwrap_or(i64::MAX);
-        tx.db.each(OLDEST, (tag, false, limit), |row| {
-            let candidate = Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: false };
-            Ok(if candidate.ready_at <= tx.now {
-                ready.push(candidate);
-                ControlFlow::Continue(())
-            } else {
-                *next_due = (*next_due).min(candidate.ready_at);
-                ControlFlow::Break(())
-            })
-        })?;
+    for tag in &accepted {
+        ready.extend(oldest(tx, Lane { tag, suspect: false }, request, wanted, next_due)?);
         if suspects == Suspects::AdmitOne {
-            let first = tx.db.first(OLDEST, (tag, true, 1), |row| {
-                Ok(Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: true })
-            })?;
-            match first {
-                Some(first) if first.ready_at <= tx.now => {
-                    oldest_suspect = Some(oldest_suspect.map_or(first, |other| other.min(first)));
-                }
-                Some(first) => *next_due = (*next_due).min(first.ready_at),
-                None => {}
-            }
+            let first = oldest(tx, Lane { tag, suspect: true }, request, 1, next_due)?;
+            oldest_suspect = oldest_suspect.into_iter().chain(first).min();
         }
     }
     ready.extend(oldest_suspect);
     ready.sort_unstable();
     ready.truncate(wanted);
     Ok(ready.into())
+}
+
+/// The ready work items of a lane that have been so longest and that the node can run.
+fn oldest(
+    tx: &Tx<'_>,
+    lane: Lane<'_>,
+    request: &WorkRequest,
+    wanted: usize,
+    next_due: &mut Ms,
+) -> Result<Vec<Candidate>, Fault> {
+    const SQL: &str = "SELECT ready_at, id FROM work_items INDEXED BY work_items_ready \
+         WHERE session_id IS NULL AND tag = ?1 AND suspect = ?2 ORDER BY ready_at, id LIMIT ?3";
+    if let Some(activities) = &request.activities {
+        return route_work::oldest(tx, lane, activities, wanted, next_due);
+    }
+    let mut found = Vec::new();
+    tx.db.each(SQL, (lane.tag, lane.suspect, rows(wanted)), |row| {
+        let candidate = Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: lane.suspect };
+        Ok(if candidate.ready_at <= tx.now {
+            found.push(candidate);
+            ControlFlow::Continue(())
+        } else {
+            *next_due = (*next_due).min(candidate.ready_at);
+            ControlFlow::Break(())
+        })
+    })?;
+    Ok(found)
+}
+
+/// The distinct tags among the work items without a session.
+pub(super) fn tags(db: &Db) -> Result<Vec<String>, Fault> {
+    const SQL: &str = "WITH RECURSIVE tags (t) AS ( \
+           SELECT min(tag) FROM work_items INDEXED BY work_items_ready WHERE session_id IS NULL \
+           UNION ALL \
+           SELECT (SELECT min(tag) FROM work_items INDEXED BY work_items_ready \
+                   WHERE session_id IS NULL AND tag > t) FROM tags WHERE t IS NOT NULL) \
+         SELECT t FROM tags WHERE t IS NOT NULL";
+    Ok(db.all(SQL, [], |row| row.get(0))?)
 }
 
 /// The tags that a filter accepts, as they stand in the column; `None` means every tag.
@@ -124,7 +139,7 @@ pub(super) fn accepted(filter: &TagFilter) -> Option<Vec<String>> {
 }
 
 /// Locks a ready work item. `None` when it had to be set aside.
-fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<FetchedWork>, Fault> {
+pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<FetchedWork>, Fault> {
     const SELECT: &str = "SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.tag, w.session_id, \
          w.attempts, w.suspect, w.item, i.name, i.version, w.progress FROM work_items w \
          LEFT JOIN instances i ON i.instance_id = w.instance_id WHERE w.id = ?1";
@@ -136,8 +151,7 @@ fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<Fetche
             instance: found.get(0)?,
             execution_id: from_column(found.get(1)?),
             activity_id: from_column(found.get(2)?),
-            name: found.get(3)?,
-            place: Place { tag: found.get(4)?, session_id: found.get(5)? },
+            place: Place { name: found.get(3)?, tag: found.get(4)?, session_id: found.get(5)? },
             attempts: u32::try_from(found.get::<_, i64>(6)?).unwrap_or(u32::MAX),
             suspect: found.get(7)?,
         };

@@ -1,6 +1,6 @@
 //! Histories: appending to them and reading them.
 
-use duroxide_core::{Event, KvChange, StateChanges, state_changes};
+use duroxide_core::{Event, KvChange, StateChanges, route_after_turn, state_changes};
 use rusqlite::ErrorCode;
 use rusqlite::types::ValueRef;
 
@@ -212,9 +212,16 @@ pub(super) fn append_with_execution(
 ) -> Result<(), Fault> {
     const SQL: &str =
         "UPDATE instances SET current_execution_id = ?2, pinned_key = ?3, has_kv = ?4 WHERE key = ?1";
+    const ROUTE: &str = "UPDATE instances SET route_name = ?2, route_version = ?3 WHERE key = ?1";
     let mut row =
         QueueRow::by_id(tx.db, instance)?.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))?;
     let mut execution = ExecutionRow::load(tx, row.key, execution_id)?;
+    if execution_id >= row.current_execution_id
+        && let Some(route) = route_after_turn(instance, state_changes(&delta.events).began, false, [])
+    {
+        let (name, version) = route.columns();
+        tx.db.execute(ROUTE, (row.key, name, version))?;
+    }
     append(tx, &mut row, &mut execution, execution_id, delta)?;
     execution.save(tx, row.key, execution_id)?;
     if row.lock.is_none() {

@@ -1,5 +1,6 @@
 //! The row of an instance as the queue sees it: how full its inbox is, when it is ready, who holds it.
 
+use duroxide_core::ItemKind;
 use rusqlite::{OptionalExtension as _, Row};
 
 use super::db::Db;
@@ -11,6 +12,11 @@ pub(super) use crate::providers::status_code::Status;
 
 /// The packed version of an execution that is not pinned.
 pub(super) const NOT_PINNED: i64 = -1;
+
+/// The packed version behind the column.
+pub(super) fn pinned(pinned_key: i64) -> Option<i64> {
+    (pinned_key != NOT_PINNED).then_some(pinned_key)
+}
 
 /// The lock of an instance and the messages that it covers: those of the inbox up to
 /// (`visible_at`, `position`) whose position is below `watermark`.
@@ -41,6 +47,8 @@ pub(super) struct QueueRow {
     pub(super) suspect: bool,
     pub(super) suspect_before: bool,
     pub(super) lock: Option<TurnLock>,
+    /// How many cancels are in the inbox.
+    pub(super) cancels: i64,
 }
 
 /// Stands in `not_before`: the backoff that the turn under way may ask for is over before it begins.
@@ -51,13 +59,13 @@ macro_rules! queue_columns {
     () => {
         "i.key, i.status, i.current_execution_id, i.pinned_key, i.has_kv, i.inbox_count, i.next_position, \
          i.not_before, i.ready_at, i.suspect, i.suspect_before, i.lock_nonce, i.lock_visible_at, \
-         i.lock_position, i.lock_watermark"
+         i.lock_position, i.lock_watermark, i.cancels"
     };
 }
 pub(super) use queue_columns;
 
 /// How many columns [`queue_columns`] names.
-pub(super) const QUEUE_COLUMNS: usize = 15;
+pub(super) const QUEUE_COLUMNS: usize = 16;
 
 impl QueueRow {
     pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -83,6 +91,7 @@ impl QueueRow {
             suspect: row.get(9)?,
             suspect_before: row.get(10)?,
             lock,
+            cancels: row.get(15)?,
         })
     }
 
@@ -121,7 +130,7 @@ impl QueueRow {
     pub(super) fn save(&self, db: &Db) -> rusqlite::Result<()> {
         const SQL: &str = "UPDATE instances SET inbox_count = ?2, next_position = ?3, not_before = ?4, ready_at = ?5, \
              suspect = ?6, suspect_before = ?7, lock_nonce = ?8, lock_visible_at = ?9, lock_position = ?10, \
-             lock_watermark = ?11 WHERE key = ?1";
+             lock_watermark = ?11, cancels = ?12 WHERE key = ?1";
         let params = (
             self.key,
             self.inbox_count,
@@ -134,11 +143,22 @@ impl QueueRow {
             self.lock.map(|lock| lock.visible_at),
             self.lock.map(|lock| lock.position),
             self.lock.map(|lock| lock.watermark),
+            self.cancels,
         );
         db.execute(SQL, params).map(|_| ())
     }
 
-    /// Writes what a further message changes when the instance is no sooner ready for it: the index of ready
+    /// Counts the cancels anew after messages were taken out of the inbox.
+    pub(super) fn recount_cancels(&mut self, db: &Db) -> rusqlite::Result<()> {
+        const SQL: &str = "SELECT count(*) FROM inbox WHERE instance_key = ?1 AND kind = ?2";
+        if self.cancels > 0 {
+            let left = db.first(SQL, (self.key, ItemKind::Cancel.code()), |row| row.get(0))?;
+            self.cancels = left.unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// Writes what a further message, other than a cancel, changes when the instance is no sooner ready for it: the index of ready
     /// instances stays as it is.
     pub(super) fn save_inbox(&self, db: &Db) -> rusqlite::Result<()> {
         const SQL: &str =

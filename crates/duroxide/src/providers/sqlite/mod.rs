@@ -16,6 +16,8 @@
 //! | `enqueue`, `early`, `set_aside` | how messages reach an inbox, or a place beside it |
 //! | `fetch_turn`, `ack_turn`, `release_turn`, `history` | turns |
 //! | `work`, `fetch_work`, `sessions` | work items |
+//! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
+//! | `sweep` | work that no node can do |
 //! | `status`, `admin`, `delete`, `prune` | what clients and operators read and remove |
 //!
 //! Invariants:
@@ -42,6 +44,7 @@ mod history;
 mod instance_row;
 mod listing;
 mod location;
+mod nodes;
 mod open;
 mod options;
 mod parked;
@@ -51,6 +54,8 @@ mod prune;
 mod readers;
 mod redrive;
 mod release_turn;
+mod route_turn;
+mod route_work;
 mod schema;
 mod sessions;
 mod set_aside;
@@ -58,6 +63,7 @@ mod shared_file;
 mod statistics;
 mod status;
 mod store;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -1,5 +1,6 @@
 //! Fetches that wait. They are served inside the transaction whose calls made something ready for them.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -35,7 +36,12 @@ impl Request for TurnRequest {
     }
 
     fn same_question(&self, other: &Self) -> bool {
-        self.suspects == other.suspects && self.filter == other.filter
+        let same_handlers = match (&self.handlers, &other.handlers) {
+            (Some(one), Some(two)) => Arc::ptr_eq(one, two) || one == two,
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        self.suspects == other.suspects && self.filter == other.filter && same_handlers
     }
 }
 
@@ -53,7 +59,13 @@ impl Request for WorkRequest {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
+        let same_activities = match (&self.activities, &other.activities) {
+            (Some(one), Some(two)) => Arc::ptr_eq(one, two) || one == two,
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
         self.suspects == other.suspects
+            && same_activities
             && same_owner
             && self.session_limits == other.session_limits
             && self.tags == other.tags

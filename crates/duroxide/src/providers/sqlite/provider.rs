@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::{
-    DispatcherCapabilityFilter, Event, ExecutionMetadata, OrchestrationStatus, ScheduledActivityIdentifier,
-    WorkItem,
+    DispatcherCapabilityFilter, Event, ExecutionMetadata, NodeInfo, NodeRecord, OrchestrationStatus,
+    ScheduledActivityIdentifier, UnprocessableWork, WorkItem,
 };
 
 use super::ack_turn::{self, TurnCommit};
@@ -14,14 +14,16 @@ use super::call::Message;
 use super::enqueue::{self, EncodedItem};
 use super::fetch_turn::RawTurn;
 use super::history::{self, EncodedEvents};
+use super::nodes::Heartbeat;
 use super::redrive::{self, EncodedRedrive};
 use super::store::SqliteProvider;
 use super::token::Token;
-use super::{release_turn, sessions, status, work};
+use super::{nodes, release_turn, sessions, status, sweep, work};
 use crate::providers::provider::{is_reached, one_turn, one_work};
 use crate::providers::{
     FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, ProviderErrorKind,
-    RedriveInstance, SessionFetchConfig, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+    RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,
+    WorkRequest,
 };
 
 #[async_trait]
@@ -248,6 +250,55 @@ impl Provider for SqliteProvider {
 
     fn limits_sessions(&self) -> bool {
         true
+    }
+
+    fn routes_by_handler(&self) -> bool {
+        true
+    }
+
+    fn keeps_nodes(&self) -> bool {
+        true
+    }
+
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<(), ProviderError> {
+        const OPERATION: &str = "heartbeat_node";
+        let heartbeat = Heartbeat::new(node.clone()).map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, heartbeat.json.len(), move |tx| heartbeat.write(tx)).await
+    }
+
+    async fn node_left(&self, node_id: &str) -> Result<(), ProviderError> {
+        let node_id = node_id.to_string();
+        self.write("node_left", 0, move |tx| nodes::left(tx, &node_id)).await
+    }
+
+    async fn list_nodes(&self) -> Result<Vec<NodeRecord>, ProviderError> {
+        let now = self.now();
+        self.read_with("list_nodes", move |db| nodes::list(db, now)).await
+    }
+
+    fn sweeps(&self) -> bool {
+        true
+    }
+
+    async fn find_unprocessable_work(&self) -> Result<Vec<UnprocessableWork>, ProviderError> {
+        let now = self.now();
+        self.read_with("find_unprocessable_work", move |db| sweep::find(db, now)).await
+    }
+
+    async fn fetch_unprocessable_turns(
+        &self,
+        request: SweepRequest,
+    ) -> Result<Vec<FetchedTurn>, ProviderError> {
+        let turns =
+            self.write("fetch_unprocessable_turns", 0, move |tx| sweep::fetch_turns(tx, request)).await?;
+        Ok(turns.into_iter().map(RawTurn::decode).collect())
+    }
+
+    async fn fetch_unprocessable_work(
+        &self,
+        request: SweepRequest,
+    ) -> Result<Vec<FetchedWork>, ProviderError> {
+        self.write("fetch_unprocessable_work", 0, move |tx| sweep::fetch_work(tx, request)).await
     }
 
     fn keeps_progress(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Failed instances that go on, and the messages kept for them.
 
 use duroxide_core::redrive::KeptMessages;
-use duroxide_core::{ItemKind, WorkItem, columns_of, pack_version};
+use duroxide_core::{ItemKind, Route, WorkItem, columns_of, pack_version, route_after_turn, state_changes};
 use semver::Version;
 
 use super::db::Db;
@@ -57,6 +57,8 @@ pub(super) struct EncodedRedrive {
     last_event_id: u64,
     events: EncodedEvents,
     begins_anew: bool,
+    /// The handler that it needs from now on, if that changes.
+    route: Option<Route>,
     pinned: Option<Version>,
     activities: Vec<EncodedItem>,
     messages: Vec<EncodedItem>,
@@ -67,8 +69,11 @@ impl EncodedRedrive {
     pub(super) fn new(one: RedriveInstance) -> Result<Self, Fault> {
         one.activities.iter().try_for_each(work::check_work)?;
         one.messages.iter().try_for_each(check_message)?;
+        let began = state_changes(&one.events).began;
+        let route = route_after_turn(&one.instance, began, one.events.is_empty(), &one.messages);
         Ok(Self {
             instance: one.instance,
+            route,
             failed_execution_id: one.failed_execution_id,
             last_event_id: one.last_event_id,
             begins_anew: one.events.is_empty(),
@@ -121,6 +126,7 @@ fn begin(tx: &mut Tx<'_>, one: &EncodedRedrive, row: QueueRow) -> Result<(), Fau
     const INSTANCE: &str = "UPDATE instances SET status = ?2, ended_at = NULL, updated_at = ?3, \
          current_execution_id = ?4, pinned_key = ?5, not_before = 0, suspect = 0, suspect_before = 0 \
          WHERE key = ?1";
+    const ROUTE: &str = "UPDATE instances SET route_name = ?2, route_version = ?3 WHERE key = ?1";
     const VERSION: &str = "UPDATE instances SET version = ?2 WHERE key = ?1";
     let next = one.failed_execution_id.saturating_add(1);
     let mut execution = ExecutionRow::load(tx, row.key, next)?;
@@ -130,6 +136,10 @@ fn begin(tx: &mut Tx<'_>, one: &EncodedRedrive, row: QueueRow) -> Result<(), Fau
     let pinned_key = one.pinned.as_ref().map_or(NOT_PINNED, pack_version);
     let params = (row.key, Status::Running.code(), tx.now, to_column(next), pinned_key);
     tx.db.execute(INSTANCE, params)?;
+    if let Some(route) = &one.route {
+        let (name, version) = route.columns();
+        tx.db.execute(ROUTE, (row.key, name, version))?;
+    }
     if one.begins_anew {
         let asked = one.messages.first().and_then(|start| columns_of(&start.item).version);
         tx.db.execute(VERSION, (row.key, asked.unwrap_or_default()))?;

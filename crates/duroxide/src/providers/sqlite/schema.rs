@@ -10,8 +10,11 @@ const APPLICATION_ID: i64 = 0x6475_726F;
 
 /// Every migration, in order. The schema's number is how many of them a database has seen. A migration that
 /// was released is never changed.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_kept_messages.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_kept_messages.sql"),
+    include_str!("migrations/0003_nodes_and_routes.sql"),
+];
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

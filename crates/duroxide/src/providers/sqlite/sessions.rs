@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::fault::Fault;
 use super::fetch_work::{Candidate, accepted};
+use super::route_work::Lane;
 use super::tx::Tx;
 use super::values::{Ms, after, to_column};
 use super::work::Place;
@@ -46,15 +47,35 @@ pub(super) fn oldest(
     let mut oldest: Option<Candidate> = None;
     for tag in &tags {
         for suspect in kinds {
-            let head = if full {
-                oldest_owned_head(tx, request, config, tag, *suspect, next_due)?
-            } else {
-                oldest_head(tx, request, config, tag, *suspect, next_due)?
-            };
-            oldest = oldest.into_iter().chain(head).min();
+            let lane = Lane { tag, suspect: *suspect };
+            if full {
+                let head = oldest_owned_head(tx, request, config, lane, next_due)?;
+                oldest = oldest.into_iter().chain(head).min();
+                continue;
+            }
+            for name in names(tx, lane)?.iter().filter(|name| is_known(request, name)) {
+                let head = oldest_head(tx, request, config, lane, name, next_due)?;
+                oldest = oldest.into_iter().chain(head).min();
+            }
         }
     }
     Ok(oldest)
+}
+
+/// Whether the node can run the activity, as far as it says.
+fn is_known(request: &WorkRequest, name: &str) -> bool {
+    request.activities.as_ref().is_none_or(|activities| activities.contains(name))
+}
+
+/// The distinct activities among the heads of a lane. One step each.
+fn names(tx: &Tx<'_>, lane: Lane<'_>) -> Result<Vec<String>, Fault> {
+    const SQL: &str = "WITH RECURSIVE names (n) AS ( \
+           SELECT min(name) FROM session_heads INDEXED BY session_heads_ready WHERE tag = ?1 AND suspect = ?2 \
+           UNION ALL \
+           SELECT (SELECT min(name) FROM session_heads INDEXED BY session_heads_ready \
+                   WHERE tag = ?1 AND suspect = ?2 AND name > n) FROM names WHERE n IS NOT NULL) \
+         SELECT n FROM names WHERE n IS NOT NULL";
+    Ok(tx.db.all(SQL, (lane.tag, lane.suspect), |row| row.get(0))?)
 }
 
 /// Whether the owner holds as many sessions as it may. Then the end of a claim is the next chance for others.
@@ -94,25 +115,25 @@ fn oldest_owned_head(
     tx: &Tx<'_>,
     request: &WorkRequest,
     config: &SessionFetchConfig,
-    tag: &str,
-    suspect: bool,
+    lane: Lane<'_>,
     next_due: &mut Ms,
 ) -> Result<Option<Candidate>, Fault> {
-    const HEADS: &str = "SELECT h.ready_at, h.work_id, s.session_id FROM sessions s INDEXED BY sessions_owner \
+    const HEADS: &str = "SELECT h.ready_at, h.work_id, s.session_id, h.name FROM sessions s INDEXED BY sessions_owner \
          CROSS JOIN session_heads h ON h.session_id = s.session_id AND h.tag = ?2 AND h.suspect = ?3 \
          WHERE s.owner = ?1 AND s.locked_until > ?4";
-    let heads: Vec<(Ms, i64, String)> =
-        tx.db.all(HEADS, (&config.owner_id, tag, suspect, tx.now), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    let heads: Vec<(Candidate, String, String)> =
+        tx.db.all(HEADS, (&config.owner_id, lane.tag, lane.suspect, tx.now), |row| {
+            let head = Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: lane.suspect };
+            Ok((head, row.get(2)?, row.get(3)?))
         })?;
     let mut oldest: Option<Candidate> = None;
-    for (ready_at, id, session_id) in heads {
+    for (candidate, session_id, _) in heads.into_iter().filter(|(_, _, name)| is_known(request, name)) {
+        let ready_at = candidate.ready_at;
         let open_from = ready_at.max(busy_until(tx, request, &session_id)?.unwrap_or(Ms::MIN));
         if open_from > tx.now {
             *next_due = (*next_due).min(open_from);
             continue;
         }
-        let candidate = Candidate { ready_at, id, suspect };
         oldest = Some(oldest.map_or(candidate, |other| other.min(candidate)));
     }
     Ok(oldest)
@@ -122,15 +143,15 @@ fn oldest_head(
     tx: &Tx<'_>,
     request: &WorkRequest,
     config: &SessionFetchConfig,
-    tag: &str,
-    suspect: bool,
+    lane: Lane<'_>,
+    name: &str,
     next_due: &mut Ms,
 ) -> Result<Option<Candidate>, Fault> {
     const HEADS: &str = "SELECT h.ready_at, h.work_id, s.owner, s.locked_until, h.session_id \
          FROM session_heads h INDEXED BY session_heads_ready LEFT JOIN sessions s ON s.session_id = h.session_id \
-         WHERE h.tag = ?1 AND h.suspect = ?2 ORDER BY h.ready_at, h.work_id";
+         WHERE h.tag = ?1 AND h.suspect = ?2 AND h.name = ?3 ORDER BY h.ready_at, h.work_id";
     let mut oldest = None;
-    tx.db.each(HEADS, (tag, suspect), |row| {
+    tx.db.each(HEADS, (lane.tag, lane.suspect, name), |row| {
         let ready_at: Ms = row.get(0)?;
         if ready_at > tx.now {
             *next_due = (*next_due).min(ready_at);
@@ -147,7 +168,7 @@ fn oldest_head(
             *next_due = (*next_due).min(open_from);
             return Ok(ControlFlow::Continue(()));
         }
-        oldest = Some(Candidate { ready_at, id: row.get(1)?, suspect });
+        oldest = Some(Candidate { ready_at, id: row.get(1)?, suspect: lane.suspect });
         Ok(ControlFlow::Break(()))
     })?;
     Ok(oldest)
@@ -191,25 +212,26 @@ pub(super) fn item_let_go(tx: &mut Tx<'_>, place: &Place) -> Result<(), Fault> {
 /// Must follow every change of a work item's readiness, and its deletion.
 pub(super) fn queue_changed(tx: &Tx<'_>, place: &Place) -> Result<(), Fault> {
     match &place.session_id {
-        Some(session_id) => refresh_head(tx, session_id, &place.tag),
+        Some(session_id) => refresh_head(tx, session_id, &place.tag, &place.name),
         None => Ok(()),
     }
 }
 
-/// Finds the first work item of a session and tag anew.
-pub(super) fn refresh_head(tx: &Tx<'_>, session_id: &str, tag: &str) -> Result<(), Fault> {
+/// Finds the first work item of a session, tag and activity anew.
+pub(super) fn refresh_head(tx: &Tx<'_>, session_id: &str, tag: &str, name: &str) -> Result<(), Fault> {
     const FIRST: &str = "SELECT ready_at, id FROM work_items INDEXED BY work_items_of_session \
-         WHERE session_id = ?1 AND tag = ?2 AND suspect = ?3 ORDER BY ready_at, id LIMIT 1";
-    const SET: &str = "INSERT INTO session_heads (session_id, tag, suspect, ready_at, work_id) \
-         VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (session_id, tag, suspect) DO UPDATE \
-         SET ready_at = ?4, work_id = ?5 WHERE ready_at <> ?4 OR work_id <> ?5";
-    const CLEAR: &str = "DELETE FROM session_heads WHERE session_id = ?1 AND tag = ?2 AND suspect = ?3";
+         WHERE session_id = ?1 AND tag = ?2 AND name = ?3 AND suspect = ?4 ORDER BY ready_at, id LIMIT 1";
+    const SET: &str = "INSERT INTO session_heads (session_id, tag, name, suspect, ready_at, work_id) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (session_id, tag, name, suspect) DO UPDATE \
+         SET ready_at = ?5, work_id = ?6 WHERE ready_at <> ?5 OR work_id <> ?6";
+    const CLEAR: &str =
+        "DELETE FROM session_heads WHERE session_id = ?1 AND tag = ?2 AND name = ?3 AND suspect = ?4";
     for suspect in [false, true] {
         let first: Option<(Ms, i64)> =
-            tx.db.first(FIRST, (session_id, tag, suspect), |row| Ok((row.get(0)?, row.get(1)?)))?;
+            tx.db.first(FIRST, (session_id, tag, name, suspect), |row| Ok((row.get(0)?, row.get(1)?)))?;
         match first {
-            Some((ready_at, id)) => tx.db.execute(SET, (session_id, tag, suspect, ready_at, id))?,
-            None => tx.db.execute(CLEAR, (session_id, tag, suspect))?,
+            Some((ready_at, id)) => tx.db.execute(SET, (session_id, tag, name, suspect, ready_at, id))?,
+            None => tx.db.execute(CLEAR, (session_id, tag, name, suspect))?,
         };
     }
     Ok(())

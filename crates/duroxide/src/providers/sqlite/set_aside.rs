@@ -60,7 +60,7 @@ pub(super) fn work_item(tx: &mut Tx<'_>, row: WorkRow, cause: &str) -> Result<()
     tx.db.execute(KEEP, (row.id, ItemKind::Activity.code(), tx.now, cause))?;
     row.delete(tx)?;
     tx.effects.set_aside += 1;
-    let message = format!("the stored work item of activity '{}' cannot be decoded: {cause}", row.name);
+    let message = format!("the stored work item of activity '{}' cannot be decoded: {cause}", row.place.name);
     let failed = WorkItem::ActivityFailed {
         instance: row.instance,
         execution_id: row.execution_id,

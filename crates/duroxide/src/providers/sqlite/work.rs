@@ -20,18 +20,25 @@ pub(super) struct WorkRow {
     pub(super) instance: String,
     pub(super) execution_id: u64,
     pub(super) activity_id: u64,
-    pub(super) name: String,
     pub(super) place: Place,
     pub(super) attempts: u32,
     pub(super) suspect: bool,
 }
 
-/// Where a work item stands: its tag and its session.
+/// Where a work item stands: its tag, its session and its activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     /// Empty for none.
     pub(super) tag: String,
     pub(super) session_id: Option<String>,
+    pub(super) name: String,
+}
+
+impl Place {
+    /// From the columns `tag`, `session_id`, `name`.
+    pub(super) fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { tag: row.get(0)?, session_id: row.get(1)?, name: row.get(2)? })
+    }
 }
 
 impl WorkRow {
@@ -96,7 +103,8 @@ pub(super) fn put(tx: &mut Tx<'_>, item: &EncodedItem) -> Result<bool, Fault> {
     )?;
     if inserted > 0 {
         if let Some(session_id) = columns.session_id {
-            sessions::refresh_head(tx, session_id, columns.tag.unwrap_or_default())?;
+            let (tag, name) = (columns.tag.unwrap_or_default(), columns.name.unwrap_or_default());
+            sessions::refresh_head(tx, session_id, tag, name)?;
         }
         tx.effects.work_ready(tx.now);
     }
@@ -106,9 +114,9 @@ pub(super) fn put(tx: &mut Tx<'_>, item: &EncodedItem) -> Result<bool, Fault> {
 /// Deletes the work item of an activity that nobody waits for any more, locked or not.
 pub(super) fn cancel(tx: &mut Tx<'_>, activity: &ScheduledActivityIdentifier) -> Result<(), Fault> {
     const SQL: &str = "DELETE FROM work_items WHERE instance_id = ?1 AND execution_id = ?2 AND activity_id = ?3 \
-         RETURNING tag, session_id";
+         RETURNING tag, session_id, name";
     let id = (&activity.instance, to_column(activity.execution_id), to_column(activity.activity_id));
-    let place = tx.db.first(SQL, id, |row| Ok(Place { tag: row.get(0)?, session_id: row.get(1)? }))?;
+    let place = tx.db.first(SQL, id, Place::from_row)?;
     place.map_or(Ok(()), |place| sessions::item_let_go(tx, &place))
 }
 
@@ -122,10 +130,8 @@ pub(super) fn ack(
     completion: Option<&EncodedItem>,
 ) -> Result<(), Fault> {
     const SQL: &str = "DELETE FROM work_items WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3 \
-         RETURNING tag, session_id";
-    let place = tx.db.first(SQL, (token.key, token.nonce, tx.now), |row| {
-        Ok(Place { tag: row.get(0)?, session_id: row.get(1)? })
-    })?;
+         RETURNING tag, session_id, name";
+    let place = tx.db.first(SQL, (token.key, token.nonce, tx.now), Place::from_row)?;
     let place = place.ok_or(Fault::LockLost)?;
     checked?;
     sessions::item_let_go(tx, &place)?;
@@ -147,12 +153,10 @@ pub(super) fn abandon(
     const SQL: &str = "UPDATE work_items SET lock_nonce = ?4, visible_at = coalesce(?5, visible_at), \
          ready_at = coalesce(?5, visible_at), suspect = (?6 AND suspect_before), suspect_before = 0, \
          attempts = max(attempts - ?6, 0) \
-         WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3 RETURNING tag, session_id, ready_at";
+         WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3 RETURNING tag, session_id, name, ready_at";
     let visible_at: Option<Ms> = delay.map(|delay| after(tx.now, delay));
     let params = (token.key, token.nonce, tx.now, UNLOCKED, visible_at, ignore_attempt);
-    let released = tx.db.first(SQL, params, |row| {
-        Ok((Place { tag: row.get(0)?, session_id: row.get(1)? }, row.get::<_, Ms>(2)?))
-    })?;
+    let released = tx.db.first(SQL, params, |row| Ok((Place::from_row(row)?, row.get::<_, Ms>(3)?)))?;
     let (place, ready_at) = released.ok_or(Fault::LockLost)?;
     tx.effects.work_ready(ready_at);
     sessions::item_let_go(tx, &place)
@@ -161,11 +165,9 @@ pub(super) fn abandon(
 /// Lets the lock hold from now on for `extend_for`.
 pub(super) fn renew(tx: &mut Tx<'_>, token: Token, extend_for: Duration) -> Result<(), Fault> {
     const SQL: &str = "UPDATE work_items SET ready_at = ?4 WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3 \
-         RETURNING tag, session_id";
+         RETURNING tag, session_id, name";
     let locked_until = after(tx.now, extend_for);
-    let place = tx.db.first(SQL, (token.key, token.nonce, tx.now, locked_until), |row| {
-        Ok(Place { tag: row.get(0)?, session_id: row.get(1)? })
-    })?;
+    let place = tx.db.first(SQL, (token.key, token.nonce, tx.now, locked_until), Place::from_row)?;
     let place = place.ok_or(Fault::LockLost)?;
     tx.effects.work_ready(locked_until);
     sessions::queue_changed(tx, &place)?;

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use duroxide_core::{OrchestrationContext, OrchestrationHandler, check_name, decode, encode};
 use semver::Version;
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::sync::watch;
 
 use super::checked;
 
@@ -32,7 +33,14 @@ type Versions = BTreeMap<Version, Arc<dyn OrchestrationHandler>>;
 #[derive(Clone, Default)]
 pub struct OrchestrationRegistry {
     orchestrations: Arc<BTreeMap<String, Versions>>,
-    policies: Arc<RwLock<BTreeMap<String, VersionPolicy>>>,
+    policies: Arc<Policies>,
+}
+
+/// The version policies by name, and how often they changed.
+#[derive(Default)]
+struct Policies {
+    by_name: RwLock<BTreeMap<String, VersionPolicy>>,
+    changes: watch::Sender<u64>,
 }
 
 impl OrchestrationRegistry {
@@ -97,11 +105,24 @@ impl OrchestrationRegistry {
 
     /// Changes which version later starts get, in all clones.
     pub fn set_version_policy(&self, name: &str, policy: VersionPolicy) {
-        self.policies.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_string(), policy);
+        let mut by_name = self.policies.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        by_name.insert(name.to_string(), policy);
+        drop(by_name);
+        self.policies.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// How often the policy has changed.
+    pub(crate) fn policy_version(&self) -> u64 {
+        *self.policies.changes.borrow()
+    }
+
+    /// Tells of changes of the policy from now on.
+    pub(crate) fn policy_changes(&self) -> watch::Receiver<u64> {
+        self.policies.changes.subscribe()
     }
 
     fn read_policies(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<String, VersionPolicy>> {
-        self.policies.read().unwrap_or_else(PoisonError::into_inner)
+        self.policies.by_name.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -233,7 +254,10 @@ impl OrchestrationRegistryBuilder {
     pub fn build_result(self) -> Result<OrchestrationRegistry, String> {
         let registry = OrchestrationRegistry {
             orchestrations: Arc::new(self.orchestrations),
-            policies: Arc::new(RwLock::new(self.policies)),
+            policies: Arc::new(Policies {
+                by_name: RwLock::new(self.policies),
+                changes: watch::Sender::default(),
+            }),
         };
         checked(registry, self.errors)
     }

@@ -1,0 +1,143 @@
+//! Finding ready instances for a node that routes by handler.
+//!
+//! In a healthy cluster most of what is ready suits most nodes. So the instances that have been ready longest are
+//! looked at first, a bounded number of them. Only when others' work stands before ours does the fetch go through
+//! the distinct routes, one step each, and takes the oldest of those that match. Either way the cost does not
+//! depend on how much is ready: it is that of [`FRONT`] rows, or of the distinct routes.
+
+use std::ops::ControlFlow;
+
+use duroxide_core::{HandlerSet, Route};
+
+use super::db::Db;
+use super::fault::Fault;
+use super::fetch_turn::Candidate;
+use super::history::rows;
+use super::tx::Tx;
+use super::values::Ms;
+
+/// Instances looked at, besides those wanted, before the fetch goes by route.
+const FRONT: usize = 64;
+
+/// Instances with one pinned version, either clean or suspects.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lane {
+    pub(super) pinned_key: i64,
+    pub(super) suspect: bool,
+}
+
+/// The ready instances of a lane that have been so longest and that the node has a handler for, at least `wanted`
+/// of them if there are so many.
+pub(super) fn oldest(
+    tx: &Tx<'_>,
+    lane: Lane,
+    handlers: &HandlerSet,
+    wanted: usize,
+    next_due: &mut Ms,
+) -> Result<Vec<Candidate>, Fault> {
+    match front(tx, lane, handlers, wanted, next_due)? {
+        Front::Seen(found) => Ok(found),
+        Front::Blocked => by_route(tx, lane, handlers, wanted, next_due),
+    }
+}
+
+/// What a look at the instances that have been ready longest gave.
+enum Front {
+    /// All that is wanted, or all that is ready.
+    Seen(Vec<Candidate>),
+    /// Too many that are for others.
+    Blocked,
+}
+
+fn front(
+    tx: &Tx<'_>,
+    lane: Lane,
+    handlers: &HandlerSet,
+    wanted: usize,
+    next_due: &mut Ms,
+) -> Result<Front, Fault> {
+    const SQL: &str = "SELECT ready_at, key, route_name, route_version, cancels > 0 FROM instances \
+         INDEXED BY instances_ready WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 \
+         ORDER BY ready_at, key LIMIT ?3";
+    let limit = wanted.saturating_add(FRONT);
+    let mut found = Vec::new();
+    let mut seen = 0;
+    let mut due = *next_due;
+    tx.db.each(SQL, (lane.pinned_key, lane.suspect, rows(limit)), |row| {
+        let candidate = Candidate { ready_at: row.get(0)?, key: row.get(1)? };
+        if candidate.ready_at > tx.now {
+            due = due.min(candidate.ready_at);
+            return Ok(ControlFlow::Break(()));
+        }
+        seen += 1;
+        let (name, version): (String, String) = (row.get(2)?, row.get(3)?);
+        let cancelled: bool = row.get(4)?;
+        if cancelled || handlers.has(&Route::new(&name, Some(&version))) {
+            found.push(candidate);
+        }
+        Ok(if found.len() == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    if seen == limit && found.len() < wanted {
+        return Ok(Front::Blocked);
+    }
+    *next_due = due;
+    Ok(Front::Seen(found))
+}
+
+fn by_route(
+    tx: &Tx<'_>,
+    lane: Lane,
+    handlers: &HandlerSet,
+    wanted: usize,
+    next_due: &mut Ms,
+) -> Result<Vec<Candidate>, Fault> {
+    const CANCELLED: &str = "SELECT ready_at, key FROM instances INDEXED BY instances_cancelled \
+         WHERE ready_at IS NOT NULL AND cancels > 0 AND pinned_key = ?1 AND suspect = ?2 \
+         ORDER BY ready_at, key LIMIT ?3";
+    const OLDEST: &str = "SELECT ready_at, key FROM instances INDEXED BY instances_routed \
+         WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 AND route_name = ?3 \
+         AND route_version = ?4 ORDER BY ready_at, key LIMIT ?5";
+    let mut found = Vec::new();
+    let mut due = *next_due;
+    let mut visit = |row: &rusqlite::Row<'_>| {
+        let candidate = Candidate { ready_at: row.get(0)?, key: row.get(1)? };
+        Ok(if candidate.ready_at <= tx.now {
+            found.push(candidate);
+            ControlFlow::Continue(())
+        } else {
+            due = due.min(candidate.ready_at);
+            ControlFlow::Break(())
+        })
+    };
+    let limit = rows(wanted);
+    tx.db.each(CANCELLED, (lane.pinned_key, lane.suspect, limit), &mut visit)?;
+    for (name, version) in routes(tx.db, lane)? {
+        if handlers.has(&Route::new(&name, Some(&version))) {
+            tx.db.each(OLDEST, (lane.pinned_key, lane.suspect, &name, &version, limit), &mut visit)?;
+        }
+    }
+    // One with a cancel stands under its route as well.
+    found.sort_unstable();
+    found.dedup();
+    *next_due = due;
+    Ok(found)
+}
+
+/// The distinct routes among the instances of a lane whose inbox is not empty. One step each.
+pub(super) fn routes(db: &Db, lane: Lane) -> Result<Vec<(String, String)>, Fault> {
+    const NEXT: &str = "SELECT route_name, route_version FROM instances INDEXED BY instances_routed \
+         WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 \
+         AND (route_name, route_version) > (?3, ?4) ORDER BY route_name, route_version LIMIT 1";
+    // The first of all routes, that of every node, has no predecessor: it is there or costs one step in vain.
+    let mut routes = vec![(String::new(), String::new())];
+    while let Some((name, version)) = routes.last() {
+        let next = db.first(NEXT, (lane.pinned_key, lane.suspect, name, version), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+        match next {
+            Some(next) => routes.push(next),
+            None => break,
+        }
+    }
+    Ok(routes)
+}

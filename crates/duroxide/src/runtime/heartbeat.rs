@@ -1,0 +1,58 @@
+//! The node says that it lives and what it can do, now and then, until it stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::{AcceptedTags, NodeInfo, current_build_version};
+
+use super::node::Node;
+use crate::clock::millis;
+
+/// Beats until the node stops, and says that it leaves.
+///
+/// A heartbeat that fails is an outage like any other: it is counted, and the next one comes at its time.
+pub(super) async fn run(node: Arc<Node>) {
+    if !node.provider.keeps_nodes() {
+        tracing::info!(
+            target: "duroxide::runtime",
+            node = %node.node_id,
+            store = node.provider.name(),
+            "the store keeps no rows of nodes: this node is not listed, and no sweeper knows of it"
+        );
+        return;
+    }
+    loop {
+        if let Err(error) = node.provider.heartbeat_node(&info(&node)).await {
+            node.store_failed("saying that the node lives", &error);
+        }
+        if !pause(&node, node.options.node_heartbeat_interval).await {
+            break;
+        }
+    }
+    if let Err(error) = node.provider.node_left(&node.node_id).await {
+        node.store_failed("saying that the node leaves", &error);
+    }
+}
+
+async fn pause(node: &Node, interval: Duration) -> bool {
+    tokio::select! {
+        biased;
+        () = node.stopping.cancelled() => false,
+        () = tokio::time::sleep(interval) => true,
+    }
+}
+
+/// What the node can do by the version policy of this moment.
+fn info(node: &Node) -> NodeInfo {
+    NodeInfo {
+        node_id: node.node_id.clone(),
+        start_id: node.start_id.clone(),
+        build_version: current_build_version(),
+        replays: node.filter.supported_duroxide_versions.clone(),
+        orchestrations: (*node.handlers.orchestrations()).clone(),
+        activities: (*node.handlers.activities()).clone(),
+        tags: AcceptedTags::from(&node.options.worker_tag_filter),
+        routing: node.options.capability_routing,
+        heartbeat_ms: millis(node.options.node_heartbeat_interval),
+    }
+}

@@ -1,0 +1,177 @@
+//! The sweeper finds work that no live node can do and names it. It ends such work only when it is told to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::{MissingCapability, Need, UnprocessableWork, unpack_version};
+
+use super::activity;
+use super::node::Node;
+use super::process::Queue;
+use super::turn::{self, Insistence, ToCommit};
+use super::verdict::{cancel_reason, poison};
+use crate::clock::Clock;
+use crate::providers::{FetchedTurn, ProviderError, SweepRequest};
+
+/// Items that one transaction locks to be ended.
+const ITEMS_PER_CALL: usize = 32;
+
+/// How a runtime looks for work that no live node can do. Several nodes may have a sweeper.
+///
+/// ```
+/// use std::time::Duration;
+/// use duroxide::RuntimeOptions;
+/// use duroxide::runtime::SweeperOptions;
+///
+/// let options = RuntimeOptions {
+///     sweeper: Some(SweeperOptions {
+///         end_after: Some(Duration::from_secs(7 * 24 * 60 * 60)),
+///         ..SweeperOptions::default()
+///     }),
+///     ..RuntimeOptions::default()
+/// };
+/// # drop(options);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SweeperOptions {
+    /// The time between two looks. 60 s.
+    pub interval: Duration,
+    /// Ends work that has waited this long as poison; `None` only reports it. Nothing is ended while there is no
+    /// live node, while a node has joined within this time, or while a node that was seen within this time, gone or
+    /// not, could do it.
+    pub end_after: Option<Duration>,
+}
+
+impl Default for SweeperOptions {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(60), end_after: None }
+    }
+}
+
+/// Looks again and again, until the node stops.
+pub(super) async fn run(node: Arc<Node>, sweeper: SweeperOptions) {
+    if !node.provider.sweeps() {
+        tracing::info!(
+            target: "duroxide::runtime",
+            store = node.provider.name(),
+            "the store does not know which work no node can do: the sweeper finds and ends nothing"
+        );
+        return;
+    }
+    let mut known = Known::default();
+    loop {
+        tokio::select! {
+            biased;
+            () = node.stopping.cancelled() => return,
+            () = tokio::time::sleep(sweeper.interval) => {}
+        }
+        if let Err(error) = round(&node, &sweeper, &mut known).await {
+            // The next round finds what this one left.
+            node.store_failed("looking for work that no node can do", &error);
+        }
+    }
+}
+
+async fn round(node: &Arc<Node>, sweeper: &SweeperOptions, known: &mut Known) -> Result<(), ProviderError> {
+    let found = node.provider.find_unprocessable_work().await?;
+    known.report(&found);
+    match sweeper.end_after {
+        Some(end_after) if !found.is_empty() => end(node, end_after).await,
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// What was found the last time, so that each finding is told once, and again when something else is missing.
+#[derive(Debug, Default)]
+struct Known(BTreeMap<Need, MissingCapability>);
+
+impl Known {
+    fn report(&mut self, found: &[UnprocessableWork]) {
+        let before = std::mem::take(&mut self.0);
+        for work in found {
+            gauge(&work.what).set(work.count as f64);
+            if before.get(&work.what) != Some(&work.missing) {
+                tracing::warn!(
+                    target: "duroxide::runtime",
+                    what = %work.what,
+                    missing = %work.missing,
+                    waiting = work.count,
+                    oldest_age_secs = work.oldest_age.as_secs(),
+                    "work waits that no live node can do"
+                );
+            }
+            self.0.insert(work.what.clone(), work.missing);
+        }
+        for what in before.keys().filter(|what| !self.0.contains_key(*what)) {
+            gauge(what).set(0.0);
+            tracing::info!(target: "duroxide::runtime", %what, "no such work waits any more");
+        }
+    }
+}
+
+fn gauge(what: &Need) -> metrics::Gauge {
+    const NAME: &str = "duroxide_unprocessable_work";
+    match what {
+        Need::Turn(key) => {
+            let (name, version) = key.route.columns();
+            let pinned = key.pinned.map(|pinned| unpack_version(pinned).to_string()).unwrap_or_default();
+            metrics::gauge!(
+                NAME, "kind" => "orchestration", "name" => name.to_string(), "version" => version.to_string(),
+                "pinned" => pinned
+            )
+        }
+        Need::Activity { name, tag } => metrics::gauge!(
+            NAME, "kind" => "activity", "name" => name.clone(), "tag" => tag.clone().unwrap_or_default()
+        ),
+    }
+}
+
+/// Ends what may be ended, a bounded number at a time.
+async fn end(node: &Arc<Node>, end_after: Duration) -> Result<(), ProviderError> {
+    let request = |lock_timeout| SweepRequest { end_after, lock_timeout, max_items: ITEMS_PER_CALL };
+    while !node.stopping.is_cancelled() {
+        let turns =
+            node.provider.fetch_unprocessable_turns(request(node.options.orchestrator_lock_timeout)).await?;
+        if turns.is_empty() {
+            break;
+        }
+        for fetched in turns {
+            end_turn(node, fetched).await;
+        }
+    }
+    while !node.stopping.is_cancelled() {
+        let work = node.provider.fetch_unprocessable_work(request(node.options.worker_lock_timeout)).await?;
+        if work.is_empty() {
+            break;
+        }
+        for fetched in work {
+            activity::end_unprocessable(node, fetched).await;
+        }
+    }
+    Ok(())
+}
+
+/// Ends an instance as poison, or as cancelled if a cancel waits, by the ordinary commit of a turn.
+async fn end_turn(node: &Node, fetched: FetchedTurn) {
+    let FetchedTurn { item, lock_token, attempts, facts } = fetched;
+    let lock = node.keeper.keep(Queue::Turns, &lock_token);
+    node.live.forget(&item.instance);
+    let (instance, execution_id) = (item.instance.clone(), item.execution_id);
+    let now_ms = facts.as_ref().map_or_else(|| node.clock.now_ms(), |facts| facts.now_ms);
+    let result = match cancel_reason(&item.messages) {
+        Some(reason) => turn::cancel(node, item, facts.as_ref(), &reason, now_ms).await,
+        None => {
+            let details = poison(&item, attempts, MAX_ATTEMPTS_OF_THE_UNPROCESSABLE);
+            turn::end(node, item, facts.as_ref(), details, now_ms).await
+        }
+    };
+    let to_commit = ToCommit { token: &lock_token, execution_id, instance: &instance, turn: &result.turn };
+    let committed = turn::commit(node, to_commit, Insistence::GiveUp).await;
+    drop(lock);
+    turn::after_commit(node, instance, committed, result, facts);
+}
+
+/// What a poison error says about attempts that could not have been made: the fetch that ended the work is one, and
+/// none was allowed. So it can be told from work that was tried too often.
+pub(super) const MAX_ATTEMPTS_OF_THE_UNPROCESSABLE: u32 = 0;
