@@ -235,3 +235,41 @@ pub enum WaitUntil<'a> {
     /// The KV store has a value for this key.
     KvValue(&'a str),
 }
+
+/// The plain methods as an extended fetch of one item would ask for them.
+#[doc(hidden)]
+pub fn one_turn(
+    lock_timeout: Duration,
+    poll_timeout: Duration,
+    filter: Option<&DispatcherCapabilityFilter>,
+) -> TurnRequest {
+    TurnRequest {
+        lock_timeout,
+        poll_timeout,
+        filter: filter.cloned(),
+        handlers: None,
+        max_items: 1,
+        suspects: Suspects::AdmitOne,
+        held: Arc::new(NothingHeld),
+    }
+}
+
+/// The plain method as an extended fetch of one item would ask for it.
+#[doc(hidden)]
+pub fn one_work(
+    lock_timeout: Duration,
+    poll_timeout: Duration,
+    session: Option<&SessionFetchConfig>,
+    tags: &TagFilter,
+) -> WorkRequest {
+    WorkRequest {
+        lock_timeout,
+        poll_timeout,
+        session: session.cloned(),
+        session_limits: SessionLimits::NONE,
+        tags: tags.clone(),
+        activities: None,
+        max_items: 1,
+        suspects: Suspects::AdmitOne,
+    }
+}

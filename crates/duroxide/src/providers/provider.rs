@@ -21,8 +21,8 @@ use duroxide_core::{
 
 use super::{
     FetchedTurn, FetchedWork, OrchestrationItem, ProviderAdmin, ProviderError, ProviderErrorKind,
-    RedriveInstance, SessionFetchConfig, SessionLimits, Suspects, SweepRequest, SystemStats, TagFilter,
-    TurnRequest, WaitUntil, WorkRequest,
+    RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,
+    WorkRequest,
 };
 
 /// A store. See the module's documentation for the words used here, and `docs/provider-guide.md` for the rules.
@@ -470,42 +470,4 @@ pub async fn is_reached<P: Provider + ?Sized>(
         },
         WaitUntil::KvValue(key) => provider.get_kv_value(instance, key).await?.is_some(),
     })
-}
-
-/// The plain methods as an extended fetch of one item would ask for them.
-#[doc(hidden)]
-pub fn one_turn(
-    lock_timeout: Duration,
-    poll_timeout: Duration,
-    filter: Option<&DispatcherCapabilityFilter>,
-) -> TurnRequest {
-    TurnRequest {
-        lock_timeout,
-        poll_timeout,
-        filter: filter.cloned(),
-        handlers: None,
-        max_items: 1,
-        suspects: Suspects::AdmitOne,
-        held: std::sync::Arc::new(super::NothingHeld),
-    }
-}
-
-/// The plain method as an extended fetch of one item would ask for it.
-#[doc(hidden)]
-pub fn one_work(
-    lock_timeout: Duration,
-    poll_timeout: Duration,
-    session: Option<&SessionFetchConfig>,
-    tags: &TagFilter,
-) -> WorkRequest {
-    WorkRequest {
-        lock_timeout,
-        poll_timeout,
-        session: session.cloned(),
-        session_limits: SessionLimits::NONE,
-        tags: tags.clone(),
-        activities: None,
-        max_items: 1,
-        suspects: Suspects::AdmitOne,
-    }
 }

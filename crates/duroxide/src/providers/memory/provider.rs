@@ -11,7 +11,7 @@ use duroxide_core::{
 
 use super::MemoryProvider;
 use super::ack::TurnCommit;
-use crate::providers::provider::{one_turn, one_work};
+use crate::providers::fetch::{one_turn, one_work};
 use crate::providers::{
     FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, RedriveInstance,
     SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,

@@ -11,7 +11,7 @@ use super::nodes::from_ms;
 use super::rows::{InstanceRow, Ms, WorkRow, to_ms};
 use super::state::State;
 use crate::clock::millis;
-use crate::providers::provider::{one_turn, one_work};
+use crate::providers::fetch::{one_turn, one_work};
 use crate::providers::{FetchedTurn, FetchedWork, SweepRequest, TagFilter};
 
 impl State {

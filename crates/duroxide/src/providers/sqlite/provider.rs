@@ -19,7 +19,8 @@ use super::redrive::{self, EncodedRedrive};
 use super::store::SqliteProvider;
 use super::token::Token;
 use super::{nodes, release_turn, sessions, status, sweep, work};
-use crate::providers::provider::{is_reached, one_turn, one_work};
+use crate::providers::fetch::{one_turn, one_work};
+use crate::providers::provider::is_reached;
 use crate::providers::{
     FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, ProviderErrorKind,
     RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,

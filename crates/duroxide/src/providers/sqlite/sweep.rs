@@ -23,7 +23,7 @@ use super::token::UNLOCKED;
 use super::tx::Tx;
 use super::values::{Ms, from_column, to_column};
 use crate::clock::millis;
-use crate::providers::provider::{one_turn, one_work};
+use crate::providers::fetch::{one_turn, one_work};
 use crate::providers::{FetchedWork, SweepRequest, TagFilter};
 
 /// What waits and no live node can do.
