@@ -3,6 +3,7 @@
 //! It uses the standard library alone, and a crate that does the same, so that it builds in a second and needs no
 //! network.
 
+mod fuzz;
 mod postgres;
 mod soak;
 mod test_run;
@@ -16,6 +17,7 @@ usage: cargo xtask <command>
 
   postgres         install PostgreSQL if it is missing, start a private server, and keep it until a key is pressed
   tidy             check the rules of the workspace that the compiler does not
+  fuzz [CASES]     decoders and parsers against made-up and damaged texts, for long
   soak             the long runs that must not grow, and a late page of a long listing (half an hour or so)
   test [PART..]    run everything that must be green before a change lands, or only the named parts
 ";
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
         ["test", parts @ ..] => test_run::run(&root, parts),
         ["postgres"] => postgres::run(),
         ["soak"] => soak::run(&root),
+        ["fuzz"] => fuzz::run(&root, None),
+        ["fuzz", cases] => fuzz::run(&root, Some(cases)),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);
             true

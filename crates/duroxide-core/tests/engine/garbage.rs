@@ -144,7 +144,7 @@ proptest! {
         more in proptest::collection::vec(message(), 0..6),
         execution_id in prop_oneof![4 => Just(1u64), 1 => id()],
         now_ms in id(),
-        program in 0..3usize,
+        program in 0..4usize,
     ) {
         let input = |messages: &[WorkItem]| TurnInput {
             instance: "i".to_string(),
