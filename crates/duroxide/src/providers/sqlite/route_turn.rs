@@ -4,6 +4,8 @@
 //! looked at first, a bounded number of them. Only when others' work stands before ours does the fetch go through
 //! the distinct routes, one step each, and takes the oldest of those that match. Either way the cost does not
 //! depend on how much is ready: it is that of [`FRONT`] rows, or of the distinct routes.
+//!
+//! Suspects are in no index by route. They are what dead processes held, and few: all that are ready are looked at.
 
 use std::ops::ControlFlow;
 
@@ -37,7 +39,7 @@ pub(super) fn oldest(
 ) -> Result<Vec<Candidate>, Fault> {
     match front(tx, lane, handlers, wanted, next_due)? {
         Front::Seen(found) => Ok(found),
-        Front::Blocked => by_route(tx, lane, handlers, wanted, next_due),
+        Front::Blocked => by_route(tx, lane.pinned_key, handlers, wanted, next_due),
     }
 }
 
@@ -59,7 +61,7 @@ fn front(
     const SQL: &str = "SELECT ready_at, key, route_name, route_version, cancels > 0 FROM instances \
          INDEXED BY instances_ready WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 \
          ORDER BY ready_at, key LIMIT ?3";
-    let limit = wanted.saturating_add(FRONT);
+    let limit = if lane.suspect { usize::MAX } else { wanted.saturating_add(FRONT) };
     let mut found = Vec::new();
     let mut seen = 0;
     let mut due = *next_due;
@@ -84,19 +86,20 @@ fn front(
     Ok(Front::Seen(found))
 }
 
+/// The same for clean instances, by route.
 fn by_route(
     tx: &Tx<'_>,
-    lane: Lane,
+    pinned_key: i64,
     handlers: &HandlerSet,
     wanted: usize,
     next_due: &mut Ms,
 ) -> Result<Vec<Candidate>, Fault> {
     const CANCELLED: &str = "SELECT ready_at, key FROM instances INDEXED BY instances_cancelled \
-         WHERE ready_at IS NOT NULL AND cancels > 0 AND pinned_key = ?1 AND suspect = ?2 \
-         ORDER BY ready_at, key LIMIT ?3";
+         WHERE ready_at IS NOT NULL AND cancels > 0 AND pinned_key = ?1 AND suspect = 0 \
+         ORDER BY ready_at, key LIMIT ?2";
     const OLDEST: &str = "SELECT ready_at, key FROM instances INDEXED BY instances_routed \
-         WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 AND route_name = ?3 \
-         AND route_version = ?4 ORDER BY ready_at, key LIMIT ?5";
+         WHERE ready_at IS NOT NULL AND suspect = 0 AND pinned_key = ?1 AND route_name = ?2 \
+         AND route_version = ?3 ORDER BY ready_at, key LIMIT ?4";
     let mut found = Vec::new();
     let mut due = *next_due;
     let mut visit = |row: &rusqlite::Row<'_>| {
@@ -110,10 +113,10 @@ fn by_route(
         })
     };
     let limit = rows(wanted);
-    tx.db.each(CANCELLED, (lane.pinned_key, lane.suspect, limit), &mut visit)?;
-    for (name, version) in routes(tx.db, lane)? {
+    tx.db.each(CANCELLED, (pinned_key, limit), &mut visit)?;
+    for (name, version) in clean_routes(tx.db, pinned_key)? {
         if handlers.has(&Route::new(&name, Some(&version))) {
-            tx.db.each(OLDEST, (lane.pinned_key, lane.suspect, &name, &version, limit), &mut visit)?;
+            tx.db.each(OLDEST, (pinned_key, &name, &version, limit), &mut visit)?;
         }
     }
     // One with a cancel stands under its route as well.
@@ -123,17 +126,24 @@ fn by_route(
     Ok(found)
 }
 
-/// The distinct routes among the instances of a lane whose inbox is not empty. One step each.
-pub(super) fn routes(db: &Db, lane: Lane) -> Result<Vec<(String, String)>, Fault> {
+/// The distinct routes among the instances with a pinned version whose inbox is not empty.
+pub(super) fn routes(db: &Db, pinned_key: i64) -> Result<Vec<(String, String)>, Fault> {
+    const OF_SUSPECTS: &str = "SELECT DISTINCT route_name, route_version FROM instances INDEXED BY instances_ready \
+         WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = 1";
+    let mut routes = clean_routes(db, pinned_key)?;
+    routes.extend(db.all(OF_SUSPECTS, [pinned_key], |row| Ok((row.get(0)?, row.get(1)?)))?);
+    Ok(routes)
+}
+
+/// Those of clean instances. One step each.
+fn clean_routes(db: &Db, pinned_key: i64) -> Result<Vec<(String, String)>, Fault> {
     const NEXT: &str = "SELECT route_name, route_version FROM instances INDEXED BY instances_routed \
-         WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 \
-         AND (route_name, route_version) > (?3, ?4) ORDER BY route_name, route_version LIMIT 1";
+         WHERE ready_at IS NOT NULL AND suspect = 0 AND pinned_key = ?1 \
+         AND (route_name, route_version) > (?2, ?3) ORDER BY route_name, route_version LIMIT 1";
     // The first of all routes, that of every node, has no predecessor: it is there or costs one step in vain.
     let mut routes = vec![(String::new(), String::new())];
     while let Some((name, version)) = routes.last() {
-        let next = db.first(NEXT, (lane.pinned_key, lane.suspect, name, version), |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
+        let next = db.first(NEXT, (pinned_key, name, version), |row| Ok((row.get(0)?, row.get(1)?)))?;
         match next {
             Some(next) => routes.push(next),
             None => break,

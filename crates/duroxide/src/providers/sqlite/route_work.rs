@@ -31,7 +31,8 @@ pub(super) fn oldest(
 ) -> Result<Vec<Candidate>, Fault> {
     const FRONT_ROWS: &str = "SELECT ready_at, id, name FROM work_items INDEXED BY work_items_ready \
          WHERE session_id IS NULL AND tag = ?1 AND suspect = ?2 ORDER BY ready_at, id LIMIT ?3";
-    let limit = wanted.saturating_add(FRONT);
+    // Suspects are in no index by name: they are what dead processes held, and few.
+    let limit = if lane.suspect { usize::MAX } else { wanted.saturating_add(FRONT) };
     let mut found = Vec::new();
     let mut seen = 0;
     let mut due = *next_due;
@@ -49,25 +50,26 @@ pub(super) fn oldest(
     })?;
     if seen == limit && found.len() < wanted {
         // Others' work stands before ours.
-        return by_name(tx, lane, activities, wanted, next_due);
+        return by_name(tx, lane.tag, activities, wanted, next_due);
     }
     *next_due = due;
     Ok(found)
 }
 
+/// The same for clean work items, by name.
 fn by_name(
     tx: &Tx<'_>,
-    lane: Lane<'_>,
+    tag: &str,
     activities: &BTreeSet<String>,
     wanted: usize,
     next_due: &mut Ms,
 ) -> Result<Vec<Candidate>, Fault> {
     const OLDEST: &str = "SELECT ready_at, id FROM work_items INDEXED BY work_items_routed \
-         WHERE session_id IS NULL AND tag = ?1 AND suspect = ?2 AND name = ?3 ORDER BY ready_at, id LIMIT ?4";
+         WHERE session_id IS NULL AND suspect = 0 AND tag = ?1 AND name = ?2 ORDER BY ready_at, id LIMIT ?3";
     let mut found = Vec::new();
-    for name in names(tx.db, lane)?.iter().filter(|name| activities.contains(*name)) {
-        tx.db.each(OLDEST, (lane.tag, lane.suspect, name, rows(wanted)), |row| {
-            let candidate = Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: lane.suspect };
+    for name in clean_names(tx.db, tag)?.iter().filter(|name| activities.contains(*name)) {
+        tx.db.each(OLDEST, (tag, name, rows(wanted)), |row| {
+            let candidate = Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: false };
             Ok(if candidate.ready_at <= tx.now {
                 found.push(candidate);
                 ControlFlow::Continue(())
@@ -81,15 +83,24 @@ fn by_name(
     Ok(found)
 }
 
-/// The distinct names among the work items of a lane. One step each.
-pub(super) fn names(db: &Db, lane: Lane<'_>) -> Result<Vec<String>, Fault> {
+/// The distinct names among the work items with a tag and without a session.
+pub(super) fn names(db: &Db, tag: &str) -> Result<Vec<String>, Fault> {
+    const OF_SUSPECTS: &str = "SELECT DISTINCT name FROM work_items INDEXED BY work_items_ready \
+         WHERE session_id IS NULL AND tag = ?1 AND suspect = 1";
+    let mut names = clean_names(db, tag)?;
+    names.extend(db.all(OF_SUSPECTS, [tag], |row| row.get::<_, String>(0))?);
+    Ok(names)
+}
+
+/// Those of clean work items. One step each.
+fn clean_names(db: &Db, tag: &str) -> Result<Vec<String>, Fault> {
     const SQL: &str = "WITH RECURSIVE names (n) AS ( \
            SELECT min(name) FROM work_items INDEXED BY work_items_routed \
-           WHERE session_id IS NULL AND tag = ?1 AND suspect = ?2 \
+           WHERE session_id IS NULL AND suspect = 0 AND tag = ?1 \
            UNION ALL \
            SELECT (SELECT min(name) FROM work_items INDEXED BY work_items_routed \
-                   WHERE session_id IS NULL AND tag = ?1 AND suspect = ?2 AND name > n) \
+                   WHERE session_id IS NULL AND suspect = 0 AND tag = ?1 AND name > n) \
            FROM names WHERE n IS NOT NULL) \
          SELECT n FROM names WHERE n IS NOT NULL";
-    Ok(db.all(SQL, (lane.tag, lane.suspect), |row| row.get(0))?)
+    Ok(db.all(SQL, [tag], |row| row.get(0))?)
 }

@@ -17,7 +17,7 @@ use super::fetch_work;
 use super::history::rows;
 use super::instance_row::pinned;
 use super::nodes;
-use super::route_turn::{self, Lane};
+use super::route_turn;
 use super::route_work;
 use super::token::UNLOCKED;
 use super::tx::Tx;
@@ -51,11 +51,9 @@ pub(super) fn find(db: &Db, now: Ms) -> Result<Vec<UnprocessableWork>, Fault> {
 fn turn_needs(db: &Db) -> Result<BTreeSet<Need>, Fault> {
     let mut needs = BTreeSet::new();
     for pinned_key in pinned_keys(db)? {
-        for suspect in [false, true] {
-            for (name, version) in route_turn::routes(db, Lane { pinned_key, suspect })? {
-                let route = Route::new(&name, Some(&version));
-                needs.insert(Need::Turn(RoutingKey { pinned: pinned(pinned_key), route }));
-            }
+        for (name, version) in route_turn::routes(db, pinned_key)? {
+            let route = Route::new(&name, Some(&version));
+            needs.insert(Need::Turn(RoutingKey { pinned: pinned(pinned_key), route }));
         }
     }
     Ok(needs)
@@ -70,10 +68,7 @@ fn work_needs(db: &Db) -> Result<BTreeSet<Need>, Fault> {
     };
     let mut needs = BTreeSet::new();
     for tag in fetch_work::tags(db)? {
-        for suspect in [false, true] {
-            let lane = route_work::Lane { tag: &tag, suspect };
-            needs.extend(route_work::names(db, lane)?.into_iter().map(|name| need(&tag, name)));
-        }
+        needs.extend(route_work::names(db, &tag)?.into_iter().map(|name| need(&tag, name)));
     }
     let of_sessions: Vec<(String, String)> = db.all(OF_SESSIONS, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     needs.extend(of_sessions.into_iter().map(|(tag, name)| need(&tag, name)));

@@ -29,14 +29,15 @@ UPDATE instances SET (route_name, route_version) = (
     AND EXISTS (SELECT 1 FROM executions e WHERE e.instance_key = instances.key
                 AND e.execution_id = instances.current_execution_id AND e.last_event_id = 0);
 
--- What a fetch by handler looks at when others' work stands before its own.
-CREATE INDEX instances_routed ON instances (pinned_key, suspect, route_name, route_version, ready_at)
-    WHERE ready_at IS NOT NULL;
+-- What a fetch by handler looks at when others' work stands before its own. Without what is locked, so that an
+-- instance enters it once and leaves it once in a turn.
+CREATE INDEX instances_routed ON instances (pinned_key, route_name, route_version, ready_at)
+    WHERE ready_at IS NOT NULL AND suspect = 0;
 CREATE INDEX instances_cancelled ON instances (pinned_key, suspect, ready_at)
     WHERE ready_at IS NOT NULL AND cancels > 0;
 
 -- The same for work items, by the activity's name.
-CREATE INDEX work_items_routed ON work_items (tag, suspect, name, ready_at) WHERE session_id IS NULL;
+CREATE INDEX work_items_routed ON work_items (tag, name, ready_at) WHERE session_id IS NULL AND suspect = 0;
 DROP INDEX work_items_of_session;
 CREATE INDEX work_items_of_session ON work_items (session_id, tag, name, suspect, ready_at)
     WHERE session_id IS NOT NULL;
