@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use floor::Failure;
 use size::Size;
 
-const USAGE: &str = "usage: duroxide-bench floor [--dir DIRECTORY] [--only PART] [--scale DIVISOR]
+const USAGE: &str = "usage: duroxide-bench floor [--store STORE] [--dir DIRECTORY] [--only PART] [--scale DIVISOR]
        duroxide-bench listing [--dir DIRECTORY] [--count INSTANCES]
        duroxide-bench soak    [--dir DIRECTORY] [--count CALLS]
        duroxide-bench eternal [--dir DIRECTORY] [--count EXECUTIONS]
@@ -22,6 +22,7 @@ Each exits with 1 if what it checks does not hold. --dir is where the files are 
 directory for temporary files).
 
 floor    ratios of a file store with full sync to the raw store
+         --store    sqlite (default) or postgres, on a private server or the one that DUROXIDE_TEST_POSTGRES_URL names
          --only     one part: hello, burst, chain, fan-out, queue, drain, incompatible, idle
          --scale    divide the sizes by this, for a quick look (ratios are then not binding)
 listing  page 500 of 1,000,000 instances costs at most three times page 1

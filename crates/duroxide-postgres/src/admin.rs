@@ -20,13 +20,13 @@ fn ids(rows: &[Row]) -> Vec<String> {
 }
 
 /// All instances, latest first.
-pub(crate) async fn list_instances(conn: &Conn) -> Result<Vec<String>, Fault> {
+pub(crate) async fn list_instances(conn: &Conn<'_>) -> Result<Vec<String>, Fault> {
     const SQL: &str = "SELECT instance_id FROM {s}.instances ORDER BY created_at DESC, key DESC";
     Ok(ids(&conn.query(SQL, &[]).await?))
 }
 
 /// All instances with a status, latest first.
-pub(crate) async fn list_by_status(conn: &Conn, status: &str) -> Result<Vec<String>, Fault> {
+pub(crate) async fn list_by_status(conn: &Conn<'_>, status: &str) -> Result<Vec<String>, Fault> {
     const SQL: &str =
         "SELECT instance_id FROM {s}.instances WHERE status = $1 ORDER BY created_at DESC, key DESC";
     let Some(status) = Status::from_word(status) else { return Ok(Vec::new()) };
@@ -34,7 +34,7 @@ pub(crate) async fn list_by_status(conn: &Conn, status: &str) -> Result<Vec<Stri
 }
 
 /// The executions of an instance, first to last.
-pub(crate) async fn list_executions(conn: &Conn, instance: &str) -> Result<Vec<u64>, Fault> {
+pub(crate) async fn list_executions(conn: &Conn<'_>, instance: &str) -> Result<Vec<u64>, Fault> {
     const SQL: &str = "SELECT e.execution_id FROM {s}.instances i \
          LEFT JOIN {s}.executions e ON e.instance_key = i.key WHERE i.instance_id = $1 ORDER BY e.execution_id";
     let rows = conn.query(SQL, &[&owned_text(instance)]).await?;
@@ -45,7 +45,7 @@ pub(crate) async fn list_executions(conn: &Conn, instance: &str) -> Result<Vec<u
 }
 
 /// The latest execution.
-pub(crate) async fn latest_execution_id(conn: &Conn, instance: &str) -> Result<u64, Fault> {
+pub(crate) async fn latest_execution_id(conn: &Conn<'_>, instance: &str) -> Result<u64, Fault> {
     const SQL: &str = "SELECT q.current_execution_id FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
          WHERE i.instance_id = $1";
     let row = conn.first(SQL, &[&owned_text(instance)]).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn latest_execution_id(conn: &Conn, instance: &str) -> Result<u
 }
 
 /// One instance.
-pub(crate) async fn instance_info(conn: &Conn, instance: &str) -> Result<InstanceInfo, Fault> {
+pub(crate) async fn instance_info(conn: &Conn<'_>, instance: &str) -> Result<InstanceInfo, Fault> {
     const SQL: &str = "SELECT i.instance_id, i.name, i.version, q.current_execution_id, i.status, e.output, \
          i.created_at, q.updated_at, i.parent_instance FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
          LEFT JOIN {s}.executions e ON e.instance_key = i.key AND e.execution_id = q.current_execution_id \
@@ -79,7 +79,7 @@ pub(crate) fn info_from_row(row: &Row) -> Result<InstanceInfo, Fault> {
 
 /// One execution.
 pub(crate) async fn execution_info(
-    conn: &Conn,
+    conn: &Conn<'_>,
     instance: &str,
     execution_id: u64,
 ) -> Result<ExecutionInfo, Fault> {
@@ -100,7 +100,7 @@ pub(crate) async fn execution_info(
 }
 
 /// Counts over the whole store.
-pub(crate) async fn system_metrics(conn: &Conn) -> Result<SystemMetrics, Fault> {
+pub(crate) async fn system_metrics(conn: &Conn<'_>) -> Result<SystemMetrics, Fault> {
     const SQL: &str = "SELECT count(*), count(*) FILTER (WHERE status = 1), count(*) FILTER (WHERE status = 2), \
          count(*) FILTER (WHERE status = 3), (SELECT count(*) FROM {s}.executions), \
          (SELECT coalesce(sum(event_count), 0)::bigint FROM {s}.executions) FROM {s}.instances";
@@ -116,7 +116,7 @@ pub(crate) async fn system_metrics(conn: &Conn) -> Result<SystemMetrics, Fault> 
 }
 
 /// How much waits in the queues.
-pub(crate) async fn queue_depths(conn: &Conn) -> Result<QueueDepths, Fault> {
+pub(crate) async fn queue_depths(conn: &Conn<'_>) -> Result<QueueDepths, Fault> {
     // The counters of the instances that have messages, instead of all messages.
     const SQL: &str = "SELECT (SELECT coalesce(sum(inbox_count), 0)::bigint FROM {s}.queues \
          WHERE ready_at IS NOT NULL), (SELECT count(*) FROM {s}.inbox WHERE kind = 5), \
@@ -134,7 +134,7 @@ pub(crate) async fn queue_depths(conn: &Conn) -> Result<QueueDepths, Fault> {
 }
 
 /// Since when the oldest things that are ready wait.
-pub(crate) async fn oldest_ready(conn: &Conn) -> Result<OldestReady, Fault> {
+pub(crate) async fn oldest_ready(conn: &Conn<'_>) -> Result<OldestReady, Fault> {
     const SQL: &str = "SELECT (SELECT min(ready_at) FROM {s}.queues WHERE ready_at IS NOT NULL), \
          (SELECT min(ready_at) FROM {s}.work_items)";
     let row = conn.first(SQL, &[]).await?;
@@ -145,14 +145,14 @@ pub(crate) async fn oldest_ready(conn: &Conn) -> Result<OldestReady, Fault> {
 }
 
 /// The direct children of an instance that exists, oldest first.
-pub(crate) async fn list_children(conn: &Conn, instance: &str) -> Result<Vec<String>, Fault> {
+pub(crate) async fn list_children(conn: &Conn<'_>, instance: &str) -> Result<Vec<String>, Fault> {
     parent_id(conn, instance).await?;
     let found = children_of(conn, &[instance.to_string()]).await?;
     Ok(found.into_iter().map(|(_, child)| child).collect())
 }
 
 /// The direct children of instances, oldest first, each with its parent.
-pub(crate) async fn children_of(conn: &Conn, parents: &[String]) -> Result<Vec<(String, String)>, Fault> {
+pub(crate) async fn children_of(conn: &Conn<'_>, parents: &[String]) -> Result<Vec<(String, String)>, Fault> {
     const SQL: &str = "SELECT parent_instance, instance_id FROM {s}.instances \
          WHERE parent_instance = ANY($1::text[]) ORDER BY created_at, key";
     let parents: Vec<String> = parents.iter().map(|id| owned_text(id)).collect();
@@ -161,21 +161,21 @@ pub(crate) async fn children_of(conn: &Conn, parents: &[String]) -> Result<Vec<(
 }
 
 /// The instance that waits for this one's result.
-pub(crate) async fn parent_id(conn: &Conn, instance: &str) -> Result<Option<String>, Fault> {
+pub(crate) async fn parent_id(conn: &Conn<'_>, instance: &str) -> Result<Option<String>, Fault> {
     const SQL: &str = "SELECT parent_instance FROM {s}.instances WHERE instance_id = $1";
     let row = conn.first(SQL, &[&owned_text(instance)]).await?.ok_or_else(|| unknown(instance))?;
     Ok(row.get::<_, Option<String>>(0).map(from_text))
 }
 
 /// An instance and all that descend from it, parents before their children.
-pub(crate) async fn instance_tree(conn: &Conn, instance: &str) -> Result<InstanceTree, Fault> {
+pub(crate) async fn instance_tree(conn: &Conn<'_>, instance: &str) -> Result<InstanceTree, Fault> {
     parent_id(conn, instance).await?;
     let all_ids = trees(conn, vec![instance.to_string()]).await?;
     Ok(InstanceTree { root_id: instance.to_string(), all_ids })
 }
 
 /// Instances and all that descend from them, parents before their children: one read for each generation.
-pub(crate) async fn trees(conn: &Conn, roots: Vec<String>) -> Result<Vec<String>, Fault> {
+pub(crate) async fn trees(conn: &Conn<'_>, roots: Vec<String>) -> Result<Vec<String>, Fault> {
     // Links that lead back to an ancestor would never end.
     let mut seen: std::collections::BTreeSet<String> = roots.iter().cloned().collect();
     let mut all_ids = roots.clone();
@@ -192,7 +192,7 @@ pub(crate) async fn trees(conn: &Conn, roots: Vec<String>) -> Result<Vec<String>
 }
 
 /// The store's time.
-pub(crate) async fn now_ms(conn: &Conn, manual: Option<i64>) -> Result<u64, Fault> {
+pub(crate) async fn now_ms(conn: &Conn<'_>, manual: Option<i64>) -> Result<u64, Fault> {
     const SQL: &str = "SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)";
     Ok(conn.first(SQL, &[&manual]).await?.map_or(0, |row| from_column(row.get(0))))
 }

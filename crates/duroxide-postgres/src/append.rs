@@ -13,7 +13,7 @@ use crate::working_set::{Wanted, WorkingSet};
 
 /// Appends events, in a transaction that the caller began.
 pub(crate) async fn append(
-    conn: &Conn,
+    conn: &Conn<'_>,
     manual: Option<Ms>,
     instance: &str,
     execution_id: u64,

@@ -99,7 +99,7 @@ pub(crate) struct Carrier {
     pub(crate) counters: Arc<Counters>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) inbox: Arc<Inbox>,
-    pub(crate) conn: Option<Conn>,
+    pub(crate) conn: Option<Conn<'static>>,
     pub(crate) turns: Lane<TurnRequest>,
     pub(crate) work: Lane<WorkRequest>,
     /// Ids that got events before their start lately.
@@ -115,7 +115,7 @@ impl Carrier {
         counters: Arc<Counters>,
         waiters: Arc<Waiters>,
         inbox: Arc<Inbox>,
-        conn: Conn,
+        conn: Conn<'static>,
     ) -> Self {
         let patience = match &options.clock {
             Some(_) => MANUAL_PATIENCE,

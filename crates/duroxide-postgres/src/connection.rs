@@ -62,13 +62,13 @@ impl Target {
     }
 
     /// A new connection, with our settings.
-    pub(crate) async fn connect(&self) -> Result<Conn, Fault> {
+    pub(crate) async fn connect(&self) -> Result<Conn<'static>, Fault> {
         let conn = tokio::time::timeout(self.connect_timeout, self.open(Plain)).await;
         conn.map_err(|_| Fault::NoConnection("the server did not answer in time".to_string()))?
     }
 
     /// A new connection whose messages beside the answers go to `driver`.
-    pub(crate) async fn open<D>(&self, driver: D) -> Result<Conn, Fault>
+    pub(crate) async fn open<D>(&self, driver: D) -> Result<Conn<'static>, Fault>
     where
         D: Driver,
     {
@@ -77,8 +77,8 @@ impl Target {
             Some(tls) => open_with(&self.config, tls.clone(), driver).await?,
         };
         let conn = Conn {
-            client,
-            task,
+            client: Handle::Own(client),
+            task: Some(task),
             schema: self.schema.clone(),
             statements: Mutex::default(),
             counters: Arc::clone(&self.counters),
@@ -125,18 +125,41 @@ where
 }
 
 /// A connection and the statements that were prepared on it.
-pub(crate) struct Conn {
-    pub(crate) client: Client,
-    task: JoinHandle<()>,
+pub(crate) struct Conn<'c> {
+    pub(crate) client: Handle<'c>,
+    task: Option<JoinHandle<()>>,
     schema: String,
     statements: Mutex<HashMap<&'static str, Statement>>,
     counters: Arc<Counters>,
 }
 
+/// Whose the connection is.
+pub(crate) enum Handle<'c> {
+    Own(Client),
+    /// Of a caller who began a transaction on it.
+    Callers(&'c Client),
+}
+
+impl std::ops::Deref for Handle<'_> {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        match self {
+            Self::Own(client) => client,
+            Self::Callers(client) => client,
+        }
+    }
+}
+
 /// What a statement is given.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-impl Conn {
+impl<'c> Conn<'c> {
+    /// The connection of a caller, whose settings stay as they are.
+    pub(crate) fn of_caller(client: &'c Client, schema: String, counters: Arc<Counters>) -> Self {
+        Self { client: Handle::Callers(client), task: None, schema, statements: Mutex::default(), counters }
+    }
+
     /// The schema, quoted.
     pub(crate) fn schema(&self) -> &str {
         &self.schema
@@ -185,10 +208,12 @@ fn count_up(counter: &AtomicU64, by: usize) {
     counter.fetch_add(u64::try_from(by).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-impl Drop for Conn {
+impl Drop for Conn<'_> {
     fn drop(&mut self) {
         // Without this a connection whose server does not answer would live on.
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 
@@ -196,14 +221,14 @@ impl Drop for Conn {
 pub(crate) struct Manager(pub(crate) Arc<Target>);
 
 impl managed::Manager for Manager {
-    type Type = Conn;
+    type Type = Conn<'static>;
     type Error = Fault;
 
-    async fn create(&self) -> Result<Conn, Fault> {
+    async fn create(&self) -> Result<Conn<'static>, Fault> {
         self.0.connect().await
     }
 
-    async fn recycle(&self, conn: &mut Conn, _: &Metrics) -> RecycleResult<Fault> {
+    async fn recycle(&self, conn: &mut Conn<'static>, _: &Metrics) -> RecycleResult<Fault> {
         if conn.is_closed() {
             return Err(RecycleError::message("closed"));
         }

@@ -15,7 +15,7 @@ use crate::working_set::{RESERVE, reservations};
 
 /// Deletes these instances, all or none.
 pub(crate) async fn delete_atomic(
-    conn: &Conn,
+    conn: &Conn<'_>,
     instances: &[String],
     force: bool,
 ) -> Result<DeleteInstanceResult, Fault> {
@@ -33,7 +33,7 @@ pub(crate) async fn delete_atomic(
 
 /// Deletes a root with its tree.
 pub(crate) async fn delete_tree(
-    conn: &Conn,
+    conn: &Conn<'_>,
     instance: &str,
     force: bool,
 ) -> Result<DeleteInstanceResult, Fault> {
@@ -47,7 +47,7 @@ pub(crate) async fn delete_tree(
 }
 
 /// Locks instances and refuses those that run, unless forced. Unknown ones are passed over.
-async fn lock(conn: &Conn, instances: &[String], force: bool) -> Result<Vec<(String, i64)>, Fault> {
+async fn lock(conn: &Conn<'_>, instances: &[String], force: bool) -> Result<Vec<(String, i64)>, Fault> {
     const SQL: &str = "SELECT i.instance_id, q.key, q.ended FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
          WHERE i.instance_id = ANY($1::text[]) ORDER BY q.key FOR UPDATE OF q";
     let ids: Vec<String> = instances.iter().map(|id| owned_text(id)).collect();
@@ -64,7 +64,10 @@ async fn lock(conn: &Conn, instances: &[String], force: bool) -> Result<Vec<(Str
 
 /// Deletes finished roots with their trees, those that ended first to begin with. A root with a child that runs
 /// is left alone.
-pub(crate) async fn delete_bulk(conn: &Conn, filter: &InstanceFilter) -> Result<DeleteInstanceResult, Fault> {
+pub(crate) async fn delete_bulk(
+    conn: &Conn<'_>,
+    filter: &InstanceFilter,
+) -> Result<DeleteInstanceResult, Fault> {
     const SQL: &str = "SELECT i.instance_id FROM {s}.instances i WHERE i.ended_at IS NOT NULL AND i.parent_instance IS NULL \
          AND i.ended_at < $1::bigint AND ($2::text[] IS NULL OR i.instance_id = ANY($2::text[])) \
          AND NOT EXISTS (WITH RECURSIVE tree (id) AS (SELECT i.instance_id UNION \
@@ -87,7 +90,7 @@ pub(crate) fn bulk_limit(filter: &InstanceFilter) -> usize {
 }
 
 /// Deletes instances that are locked.
-async fn delete_all(conn: &Conn, doomed: &[(String, i64)]) -> Result<DeleteInstanceResult, Fault> {
+async fn delete_all(conn: &Conn<'_>, doomed: &[(String, i64)]) -> Result<DeleteInstanceResult, Fault> {
     const WORK: &str =
         "DELETE FROM {s}.work_items WHERE instance_id = ANY($1::text[]) RETURNING session_id, tag";
     let keys: Vec<i64> = doomed.iter().map(|(_, key)| *key).collect();

@@ -14,6 +14,8 @@ pub(crate) struct Effects {
     pub(crate) now: Ms,
     /// The earliest time after now at which a message becomes visible or a backoff ends.
     pub(crate) turns_soon: Ms,
+    /// The same for work items, the ends of their locks included.
+    pub(crate) work_soon: Ms,
     /// Instances whose status, custom status or KV store changed.
     pub(crate) changed: Vec<String>,
     pub(crate) dropped_unknown: u64,
@@ -29,6 +31,7 @@ impl Default for Effects {
             work_due: NEVER,
             now: 0,
             turns_soon: NEVER,
+            work_soon: NEVER,
             changed: Vec::new(),
             dropped_unknown: 0,
             dropped_finished: 0,
@@ -53,6 +56,9 @@ impl Effects {
 
     pub(crate) fn work_ready(&mut self, at: Ms) {
         self.work_due = self.work_due.min(at);
+        if at > self.now {
+            self.work_soon = self.work_soon.min(at);
+        }
     }
 
     /// Adds what was dropped and set aside to the counters.

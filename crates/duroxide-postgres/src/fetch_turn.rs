@@ -43,7 +43,8 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
      due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM matching m \
        CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $5::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k \
-         AND q.suspect = s.suspect AND q.ready_at IS NOT NULL ORDER BY q.ready_at, q.key LIMIT 1) x) \
+         AND q.suspect = s.suspect AND q.ready_at IS NOT NULL \
+         AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x) \
      SELECT (SELECT now FROM c), (SELECT at FROM due), \
        set_config('duroxide.picked', \
          coalesce((SELECT array_agg(p.key ORDER BY p.ready_at, p.key) FROM picked p), '{}')::text, TRUE), \
@@ -95,8 +96,8 @@ pub(crate) struct Look<T> {
     pub(crate) items: Vec<T>,
     /// The store's time.
     pub(crate) now: Ms,
-    /// When something may be ready without any further call. In the past when another transaction holds what
-    /// is ready.
+    /// When something else may be ready without any further call. In the past when more is ready, or another
+    /// transaction holds it.
     pub(crate) next_due: Ms,
 }
 
@@ -156,12 +157,16 @@ fn ranges(request: &TurnRequest) -> (Vec<i64>, Vec<i64>) {
 }
 
 /// What the statements of a look answered.
-pub(crate) fn looked(answers: &[Vec<Row>], places: Places) -> Look<RawTurn> {
+pub(crate) fn looked(answers: &[Vec<Row>], places: Places, request: &TurnRequest) -> Look<RawTurn> {
+    let lock = duration(request.lock_timeout);
     let picked = answers.get(places.pick).and_then(|rows| rows.first());
     let now: Ms = picked.map_or(0, |row| row.get(0));
     let next_due = picked.and_then(|row| row.get::<_, Option<Ms>>(1)).unwrap_or(NEVER);
     let taken = answers.get(places.take).map(Vec::as_slice).unwrap_or_default();
-    Look { items: taken.iter().map(|row| RawTurn::from_row(row, now)).collect(), now, next_due }
+    let items: Vec<RawTurn> = taken.iter().map(|row| RawTurn::from_row(row, now)).collect();
+    // The locks just taken expire.
+    let next_due = if items.is_empty() { next_due } else { next_due.min(now.saturating_add(lock)) };
+    Look { items, now, next_due }
 }
 
 /// A message that does not decode and that the instance can do without.
@@ -318,7 +323,7 @@ impl RawTurn {
         self.suspect
     }
 
-    async fn kv_snapshot(&self, conn: &Conn) -> Result<HashMap<String, KvEntry>, Fault> {
+    async fn kv_snapshot(&self, conn: &Conn<'_>) -> Result<HashMap<String, KvEntry>, Fault> {
         const SQL: &str = "SELECT key, value, last_updated_at_ms FROM {s}.kv WHERE instance_key = $1";
         let rows = conn.query(SQL, &[&self.token.key]).await?;
         let entry = |row: &Row| {

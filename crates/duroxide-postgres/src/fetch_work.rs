@@ -40,7 +40,8 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
      due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM accepted a \
        CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $4::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
-         AND w.suspect = s.suspect ORDER BY w.ready_at, w.id LIMIT 1) x) \
+         AND w.suspect = s.suspect AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) \
+         ORDER BY w.ready_at, w.id LIMIT 1) x) \
      SELECT c.now, due.at, open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
        i.name, i.version, t.ready_at FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
      LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
@@ -109,17 +110,22 @@ pub(crate) fn accepted(filter: &TagFilter) -> Option<Vec<String>> {
 }
 
 /// What the statement of a look answered.
-pub(crate) fn looked(answers: &[Vec<Row>], place: usize) -> Looked {
+pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest) -> Looked {
     let rows = answers.get(place).map(Vec::as_slice).unwrap_or_default();
     let first = rows.first();
     if first.is_some_and(|row| !row.get::<_, bool>(2)) {
         return Looked::Sessions;
     }
-    Looked::Done(Look {
-        now: first.map_or(0, |row| row.get(0)),
-        next_due: first.and_then(|row| row.get::<_, Option<Ms>>(1)).unwrap_or(NEVER),
-        items: rows.iter().filter_map(|row| RawWork::from_row(row, 3)).collect(),
-    })
+    let now: Ms = first.map_or(0, |row| row.get(0));
+    let next_due = first.and_then(|row| row.get::<_, Option<Ms>>(1)).unwrap_or(NEVER);
+    let items: Vec<RawWork> = rows.iter().filter_map(|row| RawWork::from_row(row, 3)).collect();
+    // The locks just taken expire.
+    let next_due = if items.is_empty() {
+        next_due
+    } else {
+        next_due.min(now.saturating_add(duration(request.lock_timeout)))
+    };
+    Looked::Done(Look { items, now, next_due })
 }
 
 impl RawWork {

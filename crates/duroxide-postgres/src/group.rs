@@ -229,10 +229,16 @@ impl Carrier {
         if let Some(expired) = expired.and_then(|place| answers.get(place)) {
             effects.expired += u64::try_from(expired.len()).unwrap_or(0);
         }
-        let work: Vec<Looked> =
-            places_work.into_iter().map(|place| fetch_work::looked(&answers, place)).collect();
-        let turns: Vec<Look<RawTurn>> =
-            places_turns.into_iter().map(|places| fetch_turn::looked(&answers, places)).collect();
+        let work: Vec<Looked> = places_work
+            .into_iter()
+            .zip(&fetches.work)
+            .map(|(place, fetch)| fetch_work::looked(&answers, place, &fetch.request))
+            .collect();
+        let turns: Vec<Look<RawTurn>> = places_turns
+            .into_iter()
+            .zip(&fetches.turns)
+            .map(|(places, fetch)| fetch_turn::looked(&answers, places, &fetch.request))
+            .collect();
         Ok(Done { outcomes, effects, now, wrote, turns, work })
     }
 
@@ -252,8 +258,6 @@ impl Carrier {
             // Whoever asked may have gone: the call is committed all the same, as after a lost answer.
             drop(call.answer.send(outcome.map_err(|fault| fault.into_error(call.operation))));
         }
-        self.turns.due_at(effects.turns_due, now);
-        self.work.due_at(effects.work_due, now);
         let mut left_turns = effects.turns_due <= now;
         for (fetch, look) in fetches.turns.into_iter().zip(turns) {
             let full = look.items.len() >= fetch.request.max_items;
@@ -271,6 +275,9 @@ impl Carrier {
                 Looked::Sessions => self.fetch_of_sessions(fetch).await,
             }
         }
+        // What was made ready just now was looked at; what is due later was not.
+        self.turns.due_later(effects.turns_due, effects.turns_soon, now);
+        self.work.due_later(effects.work_due, effects.work_soon, now);
         self.waiters.wake(&effects.changed);
         self.announce(&effects, now, left_turns, left_work).await;
     }
@@ -287,6 +294,8 @@ impl Carrier {
             match sessions::fetch(conn, manual, &fetch.request).await {
                 Ok(look) => {
                     self.work.looked(fetch, look);
+                    // What was taken may have claimed a session, which answers other questions anew.
+                    self.work.forget_quiet();
                     return;
                 }
                 Err(fault) => {

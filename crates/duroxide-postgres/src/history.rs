@@ -60,7 +60,7 @@ impl EncodedEvents {
 
 /// One of these events that is stored, if any is.
 pub(crate) async fn stored_among(
-    conn: &Conn,
+    conn: &Conn<'_>,
     key: i64,
     execution_id: u64,
     ids: &[i64],
@@ -83,7 +83,7 @@ pub(crate) struct Undecodable {
 
 /// The events of one execution up to `last_event_id`, or the first that does not decode.
 pub(crate) async fn load(
-    conn: &Conn,
+    conn: &Conn<'_>,
     key: i64,
     execution_id: u64,
     last_event_id: u64,
@@ -100,7 +100,7 @@ pub(crate) async fn load(
 
 /// The history of an execution, of the latest without an id; empty for an unknown one.
 pub(crate) async fn read(
-    conn: &Conn,
+    conn: &Conn<'_>,
     instance: &str,
     execution_id: Option<u64>,
 ) -> Result<Vec<Event>, Fault> {

@@ -20,6 +20,7 @@
 //! | `options`, `tls`, `connection`, `pipeline`, `schema` | connections, round trips, migrations |
 //! | `carrier`, `group`, `call`, `parked` | the task, group commit, fetches that wait |
 //! | `listener`, `news` | other processes |
+//! | `open`, `caller` | a store by its URL; messages sent inside a transaction of the caller |
 //! | `working_set`, `instance_row`, `execution_row` | the rows of a transaction |
 //! | `messages`, `turn_commit`, `release`, `work`, `set_aside`, `append`, `redrive` | what calls change in them |
 //! | `writes`, `flush` | what is then written |
@@ -38,6 +39,7 @@
 mod admin;
 mod append;
 mod call;
+mod caller;
 mod carrier;
 mod connection;
 mod delete;
@@ -56,6 +58,7 @@ mod listener;
 mod listing;
 mod messages;
 mod news;
+mod open;
 mod options;
 mod parked;
 mod pipeline;
@@ -78,7 +81,11 @@ mod work;
 mod working_set;
 mod writes;
 
+pub use caller::PostgresTransaction;
+pub use open::open;
 pub use options::{GroupLimits, PostgresOptions, Tls};
 pub use set_aside::SetAsideItem;
 pub use statistics::PostgresStatistics;
 pub use store::PostgresProvider;
+/// The version of tokio-postgres that this store is built with, for transactions of the caller.
+pub use tokio_postgres;

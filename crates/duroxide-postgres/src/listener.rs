@@ -91,7 +91,7 @@ impl Listener {
         }
     }
 
-    async fn listen(&self) -> Result<(Conn, mpsc::UnboundedReceiver<String>), Fault> {
+    async fn listen(&self) -> Result<(Conn<'static>, mpsc::UnboundedReceiver<String>), Fault> {
         let (sender, said) = mpsc::unbounded_channel();
         let conn = self.target.open(Forward(sender)).await?;
         conn.client.batch_execute(&format!("LISTEN {}", self.channel)).await?;

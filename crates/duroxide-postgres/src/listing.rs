@@ -99,7 +99,7 @@ impl Walk {
         Ok(Self { query: query.clone(), begin })
     }
 
-    pub(crate) async fn page(&self, conn: &Conn) -> Result<InstancePage, Fault> {
+    pub(crate) async fn page(&self, conn: &Conn<'_>) -> Result<InstancePage, Fault> {
         let status = match &self.query.status {
             Some(word) => match Status::from_word(word) {
                 Some(status) => Some(status.code()),
@@ -122,7 +122,7 @@ impl Walk {
 
     async fn walk(
         &self,
-        conn: &Conn,
+        conn: &Conn<'_>,
         status: Option<i64>,
         size: usize,
         seen: usize,
@@ -176,7 +176,7 @@ impl Walk {
 
     /// Where a page goes on that is not full: behind the last instance it looked at, if it did not come to the
     /// end.
-    async fn last_seen(&self, conn: &Conn) -> Result<Option<duroxide::providers::Cursor>, Fault> {
+    async fn last_seen(&self, conn: &Conn<'_>) -> Result<Option<duroxide::providers::Cursor>, Fault> {
         // Few stores have as many instances; those that have them pay for one more walk over an index.
         const COUNT: &str = "SELECT count(*) FROM (SELECT 1 FROM {s}.instances LIMIT $1::bigint) x";
         let limit = count(MAX_INSTANCES_SEEN_PER_PAGE);

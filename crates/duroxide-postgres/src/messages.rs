@@ -254,7 +254,7 @@ impl WorkingSet<'_> {
 }
 
 /// Drops what was kept too long; how much.
-pub(crate) async fn drop_expired(conn: &crate::connection::Conn, cutoff: Ms) -> Result<u64, Fault> {
+pub(crate) async fn drop_expired(conn: &crate::connection::Conn<'_>, cutoff: Ms) -> Result<u64, Fault> {
     conn.execute("DELETE FROM {s}.early_messages WHERE kept_at < $1", &[&cutoff]).await
 }
 

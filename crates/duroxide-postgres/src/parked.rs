@@ -84,41 +84,71 @@ impl<R: Request> ParkedFetch<R> {
 /// All fetches that wait at one queue, in the order of their arrival.
 pub(crate) struct Lane<R: Request> {
     waiting: Vec<ParkedFetch<R>>,
+    /// What was looked for last. Who asks the same again is spared the look until something is due.
+    quiet: Vec<Quiet<R>>,
     inbox: Arc<Inbox>,
     /// How long a fetch waits at most until it is looked at again.
     patience: Duration,
 }
 
+/// A question to which there is no answer before a certain time.
+struct Quiet<R> {
+    request: R,
+    until: Instant,
+}
+
+/// Different questions remembered at most: a node asks two or three.
+const MAX_QUIET: usize = 8;
+
 impl<R: Request> Lane<R> {
     pub(crate) fn new(inbox: Arc<Inbox>, patience: Duration) -> Self {
-        Self { waiting: Vec::new(), inbox, patience }
+        Self { waiting: Vec::new(), quiet: Vec::new(), inbox, patience }
     }
 
     pub(crate) fn park(&mut self, mut fetch: ParkedFetch<R>) {
         let now = Instant::now();
         fetch.deadline = now.checked_add(fetch.timeout);
         fetch.next_due = now;
+        // One that does not wait would not hear of what others have just made ready.
+        let waits = !fetch.timeout.is_zero();
+        let quiet = self.quiet.iter().find(|quiet| waits && quiet.request.same_question(&fetch.request));
+        if let Some(quiet) = quiet {
+            fetch.next_due = quiet.until;
+        }
         self.waiting.push(fetch);
     }
 
     /// Something may be ready now.
     pub(crate) fn wake(&mut self) {
-        let now = Instant::now();
-        self.waiting.iter_mut().for_each(|fetch| fetch.next_due = fetch.next_due.min(now));
-    }
-
-    /// Something may be ready at `at`, by the store's clock, which shows `now`.
-    pub(crate) fn due_at(&mut self, at: Ms, now: Ms) {
-        if at == NEVER {
-            return;
-        }
-        let at = self.local(at, now);
-        self.waiting.iter_mut().for_each(|fetch| fetch.next_due = fetch.next_due.min(at));
+        self.due_from(Instant::now());
     }
 
     /// Something may be ready then.
     pub(crate) fn due_from(&mut self, at: Instant) {
         self.waiting.iter_mut().for_each(|fetch| fetch.next_due = fetch.next_due.min(at));
+        self.quiet.iter_mut().for_each(|quiet| quiet.until = quiet.until.min(at));
+    }
+
+    /// A transaction at `now` made something ready at `due` and, what may be later, at `soon`.
+    pub(crate) fn due_later(&mut self, due: Ms, soon: Ms, now: Ms) {
+        let at = if due > now { due.min(soon) } else { soon };
+        if at != NEVER {
+            let at = self.local(at, now);
+            self.due_from(at);
+        }
+    }
+
+    /// Nothing is known any more.
+    pub(crate) fn forget_quiet(&mut self) {
+        self.quiet.clear();
+    }
+
+    fn remember_quiet(&mut self, request: &R, until: Instant) {
+        self.quiet.retain(|quiet| !quiet.request.same_question(request));
+        if self.quiet.len() == MAX_QUIET {
+            self.quiet.remove(0);
+        }
+        self.quiet.push(Quiet { request: request.clone(), until });
     }
 
     fn local(&self, at: Ms, now: Ms) -> Instant {
@@ -161,17 +191,19 @@ impl<R: Request> Lane<R> {
 
     /// Answers one that was looked at, after the commit, or lets it wait on. Whether it got something.
     pub(crate) fn looked(&mut self, mut fetch: ParkedFetch<R>, look: Look<R::Item>) -> bool {
+        let until = if look.next_due <= look.now && look.items.is_empty() {
+            Instant::now() + HELD_BY_OTHERS
+        } else {
+            self.local(look.next_due, look.now)
+        };
+        self.remember_quiet(&fetch.request, until);
         if !look.items.is_empty() {
             let delivery = Delivery::new(look.items, Arc::clone(&self.inbox));
             // If nobody waits any more, dropping the delivery gives its locks back.
             drop(fetch.answer.send(Ok(delivery)));
             return true;
         }
-        fetch.next_due = if look.next_due <= look.now {
-            Instant::now() + HELD_BY_OTHERS
-        } else {
-            self.local(look.next_due, look.now)
-        };
+        fetch.next_due = until;
         // Who asks the same has the same answer.
         for other in &mut self.waiting {
             if other.request.same_question(&fetch.request) {

@@ -32,7 +32,7 @@ impl Pipeline {
     }
 
     /// Sends all and waits for all. An error means that nothing was sent.
-    pub(crate) async fn run(self, conn: &Conn) -> Result<Answers, Fault> {
+    pub(crate) async fn run(self, conn: &Conn<'_>) -> Result<Answers, Fault> {
         let mut statements: Vec<Statement> = Vec::with_capacity(self.steps.len());
         for (sql, _) in &self.steps {
             statements.push(conn.prepared(sql).await?);

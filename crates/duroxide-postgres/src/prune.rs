@@ -8,7 +8,11 @@ use crate::fault::Fault;
 use crate::values::{count, from_column, from_text, owned_text, to_column};
 
 /// Deletes old executions of an instance.
-pub(crate) async fn prune(conn: &Conn, instance: &str, options: &PruneOptions) -> Result<PruneResult, Fault> {
+pub(crate) async fn prune(
+    conn: &Conn<'_>,
+    instance: &str,
+    options: &PruneOptions,
+) -> Result<PruneResult, Fault> {
     const SQL: &str = "SELECT key FROM {s}.instances WHERE instance_id = $1";
     let row = conn.first(SQL, &[&owned_text(instance)]).await?;
     let row = row.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))?;
@@ -17,7 +21,7 @@ pub(crate) async fn prune(conn: &Conn, instance: &str, options: &PruneOptions) -
 
 /// Deletes old executions of many instances.
 pub(crate) async fn prune_bulk(
-    conn: &Conn,
+    conn: &Conn<'_>,
     filter: &InstanceFilter,
     options: &PruneOptions,
 ) -> Result<PruneResult, Fault> {
@@ -32,7 +36,7 @@ pub(crate) async fn prune_bulk(
 }
 
 /// The instances that continued as new at least this often without being pruned since, oldest first.
-pub(crate) async fn to_prune(conn: &Conn, keep_last: u32, limit: u32) -> Result<Vec<String>, Fault> {
+pub(crate) async fn to_prune(conn: &Conn<'_>, keep_last: u32, limit: u32) -> Result<Vec<String>, Fault> {
     const SQL: &str = "SELECT i.instance_id FROM (SELECT e.instance_key FROM {s}.executions e WHERE e.status = 4 \
          GROUP BY e.instance_key HAVING count(*) >= $1::bigint ORDER BY e.instance_key LIMIT $2::bigint) x \
          JOIN {s}.instances i ON i.key = x.instance_key ORDER BY i.key";
@@ -40,7 +44,7 @@ pub(crate) async fn to_prune(conn: &Conn, keep_last: u32, limit: u32) -> Result<
     Ok(rows.iter().map(|row| from_text(row.get(0))).collect())
 }
 
-async fn prune_keys(conn: &Conn, keys: &[i64], options: &PruneOptions) -> Result<PruneResult, Fault> {
+async fn prune_keys(conn: &Conn<'_>, keys: &[i64], options: &PruneOptions) -> Result<PruneResult, Fault> {
     const SQL: &str = "WITH old AS MATERIALIZED (SELECT x.instance_key, x.execution_id FROM ( \
            SELECT e.instance_key, e.execution_id, e.completed_at, q.current_execution_id, \
              row_number() OVER (PARTITION BY e.instance_key ORDER BY e.execution_id DESC) AS n \

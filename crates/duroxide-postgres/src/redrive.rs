@@ -154,7 +154,7 @@ impl WorkingSet<'_> {
 
 /// Lets these instances go on, all or none, in a transaction that the caller began.
 pub(crate) async fn redrive(
-    conn: &Conn,
+    conn: &Conn<'_>,
     manual: Option<Ms>,
     all: &[EncodedRedrive],
 ) -> Result<Effects, Fault> {
@@ -190,7 +190,7 @@ pub(crate) async fn redrive(
 }
 
 /// The messages kept for an instance, in the order of its inbox.
-pub(crate) async fn kept_messages(conn: &Conn, instance: &str) -> Result<Vec<WorkItem>, Fault> {
+pub(crate) async fn kept_messages(conn: &Conn<'_>, instance: &str) -> Result<Vec<WorkItem>, Fault> {
     const SQL: &str = "SELECT k.item FROM {s}.kept_messages k JOIN {s}.instances i ON i.key = k.instance_key \
          WHERE i.instance_id = $1 ORDER BY k.position";
     let rows = conn.query(SQL, &[&owned_text(instance)]).await?;

@@ -47,7 +47,7 @@ impl WorkingSet<'_> {
 }
 
 /// The highest attempt count in an instance's inbox, the attempt under way included.
-pub(crate) async fn max_attempts(conn: &Conn, instance: &str) -> Result<u32, Fault> {
+pub(crate) async fn max_attempts(conn: &Conn<'_>, instance: &str) -> Result<u32, Fault> {
     const SQL: &str = "SELECT coalesce(max(n.attempts + (CASE WHEN q.lock_nonce IS NOT NULL \
            AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
            AND n.position < q.lock_watermark THEN 1 ELSE 0 END)), 0) \

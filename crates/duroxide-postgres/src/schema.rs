@@ -14,7 +14,7 @@ const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
 const MARK: &str = "CREATE TABLE IF NOT EXISTS {s}.duroxide_schema (version BIGINT NOT NULL)";
 
 /// Brings the schema up to date. Any number of processes may do so at once: one does it, the others wait.
-pub(crate) async fn migrate(conn: &Conn, schema: &str) -> Result<(), ProviderError> {
+pub(crate) async fn migrate(conn: &Conn<'_>, schema: &str) -> Result<(), ProviderError> {
     let failed = |fault: Fault| fault.into_error("open");
     // The usual case needs no lock.
     if version(conn, schema).await.map_err(failed)? == Some(MIGRATIONS.len()) {
@@ -35,7 +35,7 @@ pub(crate) async fn migrate(conn: &Conn, schema: &str) -> Result<(), ProviderErr
     outcome.and_then(|()| ended.map_err(|error| Fault::from(error).into_error("open")))
 }
 
-async fn migrate_locked(conn: &Conn, schema: &str) -> Result<(), ProviderError> {
+async fn migrate_locked(conn: &Conn<'_>, schema: &str) -> Result<(), ProviderError> {
     let failed = |fault: Fault| fault.into_error("open");
     let seen = version(conn, schema).await.map_err(failed)?;
     let known = MIGRATIONS.len();
@@ -68,12 +68,17 @@ async fn migrate_locked(conn: &Conn, schema: &str) -> Result<(), ProviderError> 
 }
 
 /// How many migrations a schema has seen; `None` for one that is not ours, or not there.
-async fn version(conn: &Conn, schema: &str) -> Result<Option<usize>, Fault> {
-    let table = format!("{schema}.duroxide_schema");
-    let found = conn.client.query("SELECT to_regclass($1) IS NOT NULL", &[&table]).await?;
-    if !found.first().is_some_and(|row| row.get(0)) {
+async fn version(conn: &Conn<'_>, schema: &str) -> Result<Option<usize>, Fault> {
+    // The catalogue itself: what a connection has cached of it may be older than the lock it waited for.
+    const FOUND: &str = "SELECT 1 FROM pg_catalog.pg_class c \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE n.nspname = $1::text::name AND c.relname = 'duroxide_schema'";
+    let quoted = schema.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(schema);
+    let name = quoted.replace("\"\"", "\"");
+    if conn.client.query(FOUND, &[&name]).await?.is_empty() {
         return Ok(None);
     }
+    let table = format!("{schema}.duroxide_schema");
     let rows = conn.client.query(&format!("SELECT max(version) FROM {table}"), &[]).await?;
     let version: Option<i64> = rows.first().and_then(|row| row.get(0));
     Ok(version.map(|version| usize::try_from(version).unwrap_or(0)))

@@ -68,7 +68,7 @@ const CLAIM: &str = "INSERT INTO {s}.sessions AS s (session_id, owner, locked_un
 
 /// One fetch under way.
 struct Fetch<'a> {
-    conn: &'a Conn,
+    conn: &'a Conn<'a>,
     request: &'a WorkRequest,
     config: Option<&'a SessionFetchConfig>,
     now: Ms,
@@ -80,7 +80,7 @@ struct Fetch<'a> {
 
 /// Locks the work items that have been ready longest and that the worker accepts, those of sessions included.
 pub(crate) async fn fetch(
-    conn: &Conn,
+    conn: &Conn<'_>,
     manual: Option<Ms>,
     request: &WorkRequest,
 ) -> Result<Look<RawWork>, Fault> {
@@ -254,7 +254,7 @@ impl Fetch<'_> {
 
 /// Extends the live claims of these owners on sessions that were used within `idle_timeout`; how many.
 pub(crate) async fn renew(
-    conn: &Conn,
+    conn: &Conn<'_>,
     manual: Option<Ms>,
     owners: &[&str],
     extend_for: Duration,
@@ -275,7 +275,7 @@ pub(crate) async fn renew(
 }
 
 /// Removes sessions whose claim has expired and for which nothing is queued; how many.
-pub(crate) async fn cleanup(conn: &Conn, manual: Option<Ms>) -> Result<usize, Fault> {
+pub(crate) async fn cleanup(conn: &Conn<'_>, manual: Option<Ms>) -> Result<usize, Fault> {
     const SQL: &str = "DELETE FROM {s}.sessions s WHERE s.locked_until <= \
            coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) \
          AND NOT EXISTS (SELECT 1 FROM {s}.session_heads h WHERE h.session_id = s.session_id)";

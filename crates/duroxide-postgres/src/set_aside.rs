@@ -102,7 +102,7 @@ impl WorkingSet<'_> {
 }
 
 /// What was set aside, oldest first.
-pub(crate) async fn list(conn: &Conn) -> Result<Vec<SetAsideItem>, Fault> {
+pub(crate) async fn list(conn: &Conn<'_>) -> Result<Vec<SetAsideItem>, Fault> {
     const SQL: &str = "SELECT instance_id, kind, execution_id, event_id, set_aside_at, cause \
          FROM {s}.set_aside ORDER BY id";
     let rows = conn.query(SQL, &[]).await?;

@@ -12,7 +12,10 @@ use crate::fault::Fault;
 use crate::values::{from_column, from_json, from_text, owned_text, to_column};
 
 /// What a client sees of an instance: one read by primary keys, whatever the length of its history.
-pub(crate) async fn orchestration_status(conn: &Conn, instance: &str) -> Result<OrchestrationStatus, Fault> {
+pub(crate) async fn orchestration_status(
+    conn: &Conn<'_>,
+    instance: &str,
+) -> Result<OrchestrationStatus, Fault> {
     const SQL: &str = "SELECT i.status, c.status, c.version, e.output, e.failure FROM {s}.instances i \
          JOIN {s}.queues q ON q.key = i.key \
          LEFT JOIN {s}.custom_statuses c ON c.instance_key = i.key \
@@ -46,7 +49,7 @@ pub(crate) async fn orchestration_status(conn: &Conn, instance: &str) -> Result<
 
 /// The custom status, if its version is above `last_seen`.
 pub(crate) async fn custom_status(
-    conn: &Conn,
+    conn: &Conn<'_>,
     instance: &str,
     last_seen: u64,
 ) -> Result<Option<(Option<String>, u64)>, Fault> {
@@ -57,7 +60,7 @@ pub(crate) async fn custom_status(
 }
 
 /// One value of a KV store.
-pub(crate) async fn kv_value(conn: &Conn, instance: &str, key: &str) -> Result<Option<String>, Fault> {
+pub(crate) async fn kv_value(conn: &Conn<'_>, instance: &str, key: &str) -> Result<Option<String>, Fault> {
     const SQL: &str = "SELECT kv.value FROM {s}.kv JOIN {s}.instances i ON i.key = kv.instance_key \
          WHERE i.instance_id = $1 AND kv.key = $2";
     let row = conn.first(SQL, &[&owned_text(instance), &owned_text(key)]).await?;
@@ -65,7 +68,7 @@ pub(crate) async fn kv_value(conn: &Conn, instance: &str, key: &str) -> Result<O
 }
 
 /// All values of a KV store.
-pub(crate) async fn kv_all_values(conn: &Conn, instance: &str) -> Result<HashMap<String, String>, Fault> {
+pub(crate) async fn kv_all_values(conn: &Conn<'_>, instance: &str) -> Result<HashMap<String, String>, Fault> {
     const SQL: &str = "SELECT kv.key, kv.value FROM {s}.kv JOIN {s}.instances i ON i.key = kv.instance_key \
          WHERE i.instance_id = $1";
     let rows = conn.query(SQL, &[&owned_text(instance)]).await?;
@@ -73,7 +76,7 @@ pub(crate) async fn kv_all_values(conn: &Conn, instance: &str) -> Result<HashMap
 }
 
 /// The size of an instance. Everything but the KV store's size is kept in columns.
-pub(crate) async fn stats(conn: &Conn, instance: &str) -> Result<Option<SystemStats>, Fault> {
+pub(crate) async fn stats(conn: &Conn<'_>, instance: &str) -> Result<Option<SystemStats>, Fault> {
     const SQL: &str = "SELECT e.event_count, e.history_bytes, q.inbox_count, \
          (SELECT count(*) FROM {s}.kv WHERE instance_key = i.key), \
          (SELECT coalesce(sum(octet_length(value)), 0)::bigint FROM {s}.kv WHERE instance_key = i.key) \

@@ -69,7 +69,7 @@ impl PostgresProvider {
         Ok(store)
     }
 
-    fn start(&mut self, target: Arc<Target>, conn: Conn) {
+    fn start(&mut self, target: Arc<Target>, conn: Conn<'static>) {
         let listener = Listener::new(
             Arc::clone(&target),
             &self.options,
@@ -115,6 +115,14 @@ impl PostgresProvider {
     pub async fn max_attempt_count(&self, instance: &str) -> Result<u32, ProviderError> {
         let conn = self.conn("max_attempt_count").await?;
         release::max_attempts(&conn, instance).await.map_err(|fault| fault.into_error("max_attempt_count"))
+    }
+
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    pub(crate) fn quoted_schema(&self) -> String {
+        self.pool.manager().0.schema.clone()
     }
 
     /// The time of a clock that a test moves.
@@ -194,7 +202,7 @@ macro_rules! transaction {
 pub(crate) use transaction;
 
 /// Ends a transaction as its outcome demands.
-pub(crate) async fn end<T>(conn: &Conn, outcome: Result<T, Fault>) -> Result<T, Fault> {
+pub(crate) async fn end<T>(conn: &Conn<'_>, outcome: Result<T, Fault>) -> Result<T, Fault> {
     let value = match outcome {
         Ok(value) => value,
         Err(fault) => {

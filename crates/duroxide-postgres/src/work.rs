@@ -190,7 +190,7 @@ impl WorkingSet<'_> {
 }
 
 /// What waits for a worker, by tag.
-pub(crate) async fn waiting_by_tag(conn: &Conn, manual: Option<Ms>) -> Result<Vec<WaitingByTag>, Fault> {
+pub(crate) async fn waiting_by_tag(conn: &Conn<'_>, manual: Option<Ms>) -> Result<Vec<WaitingByTag>, Fault> {
     const SQL: &str = "WITH c AS MATERIALIZED (SELECT coalesce($1::bigint, \
            (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now) \
          SELECT w.tag, count(*), (SELECT now FROM c) - min(w.visible_at) FROM {s}.work_items w \
@@ -208,7 +208,11 @@ pub(crate) async fn waiting_by_tag(conn: &Conn, manual: Option<Ms>) -> Result<Ve
 }
 
 /// Which of these tokens hold no work item any more.
-pub(crate) async fn lost(conn: &Conn, manual: Option<Ms>, tokens: &[String]) -> Result<Vec<String>, Fault> {
+pub(crate) async fn lost(
+    conn: &Conn<'_>,
+    manual: Option<Ms>,
+    tokens: &[String],
+) -> Result<Vec<String>, Fault> {
     const SQL: &str = "SELECT u.key, u.nonce FROM unnest($2::bigint[], $3::bigint[]) AS u (key, nonce) \
          JOIN {s}.work_items w ON w.id = u.key AND w.lock_nonce = u.nonce \
          WHERE w.ready_at > coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)";

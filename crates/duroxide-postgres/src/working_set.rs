@@ -50,7 +50,7 @@ pub(crate) struct Early {
 
 /// The rows of a transaction.
 pub(crate) struct WorkingSet<'a> {
-    pub(crate) conn: &'a Conn,
+    pub(crate) conn: &'a Conn<'a>,
     pub(crate) now: Ms,
     pub(crate) instances: HashMap<i64, InstanceRow>,
     by_id: HashMap<String, i64>,
@@ -122,19 +122,19 @@ const EARLY: &str = "SELECT u.id, l.position, l.position - f.position + 1, f.kep
 
 impl<'a> WorkingSet<'a> {
     /// Begins a transaction and reads all that is wanted, in one round trip.
-    pub(crate) async fn begin(conn: &'a Conn, manual: Option<Ms>, wanted: Wanted) -> Result<Self, Fault> {
+    pub(crate) async fn begin(conn: &'a Conn<'a>, manual: Option<Ms>, wanted: Wanted) -> Result<Self, Fault> {
         let mut pipeline = Pipeline::default();
         pipeline.add(BEGIN, Vec::new());
         Self::load(conn, manual, wanted, pipeline).await
     }
 
     /// Reads all that is wanted inside a transaction that somebody else began.
-    pub(crate) async fn join(conn: &'a Conn, manual: Option<Ms>, wanted: Wanted) -> Result<Self, Fault> {
+    pub(crate) async fn join(conn: &'a Conn<'a>, manual: Option<Ms>, wanted: Wanted) -> Result<Self, Fault> {
         Self::load(conn, manual, wanted, Pipeline::default()).await
     }
 
     async fn load(
-        conn: &'a Conn,
+        conn: &'a Conn<'a>,
         manual: Option<Ms>,
         wanted: Wanted,
         mut pipeline: Pipeline,
@@ -308,7 +308,7 @@ struct Places {
 }
 
 impl Places {
-    fn send(pipeline: &mut Pipeline, conn: &Conn, manual: Option<Ms>, wanted: &Wanted) -> Self {
+    fn send(pipeline: &mut Pipeline, conn: &Conn<'_>, manual: Option<Ms>, wanted: &Wanted) -> Self {
         let mut places = Self::default();
         if !wanted.reserved.is_empty() {
             pipeline.add(RESERVE, values![reservations(conn, "instance", &wanted.reserved)]);
@@ -367,7 +367,7 @@ impl Places {
 
 /// The numbers under which names are locked, in an order that all transactions share.
 pub(crate) fn reservations<'n>(
-    conn: &Conn,
+    conn: &Conn<'_>,
     kind: &str,
     names: impl IntoIterator<Item = &'n String>,
 ) -> Vec<i64> {

@@ -12,16 +12,16 @@ pub(crate) async fn run(options: &Options, report: &mut Report) -> Result<(), Fa
     report.section(&format!("a chain of {steps} activities"));
     let store = Store::open(options, report).await?;
     let node = store.node().await;
-    let before = store.raw.measure(1_000)?;
-    let statistics = store.provider.statistics();
+    let before = store.raw.measure(1_000).await?;
+    let statistics = store.statistics();
     let begun = std::time::Instant::now();
     store.client.start_orchestration("chain", "Chain", steps.to_string()).await?;
     store.completed("chain").await?;
     let step = begun.elapsed() / u32::try_from(steps)?;
-    let after = store.provider.statistics();
+    let after = store.statistics();
     let commits = after.commits - statistics.commits;
     let statements = after.statements - statistics.statements;
-    let raw = around(before, store.raw.measure(1_000)?);
+    let raw = around(before, store.raw.measure(1_000).await?);
     let history = store.client.read_execution_history("chain", 1).await?;
     let tenth = history.len() / 10;
     let span = |from: usize, to: usize| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use duroxide::providers::{ExecutionMetadata, NothingHeld, Provider, Suspects, TurnRequest, WorkItem};
+use duroxide::providers::{ExecutionMetadata, NothingHeld, Suspects, TurnRequest, WorkItem};
 use futures::future::try_join_all;
 
 use super::report::{Report, micros, ratio};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use duroxide::providers::{ExecutionMetadata, Provider, WorkItem};
+use duroxide::providers::{ExecutionMetadata, WorkItem};
 use futures::future::try_join_all;
 use semver::Version;
 

@@ -41,10 +41,28 @@ impl Part {
     }
 }
 
+/// Which store is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+impl Kind {
+    fn parse(name: &str) -> Result<Self, String> {
+        match name {
+            "sqlite" => Ok(Self::Sqlite),
+            "postgres" => Ok(Self::Postgres),
+            _ => Err(format!("unknown store '{name}'")),
+        }
+    }
+}
+
 /// What to measure, and where.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) dir: PathBuf,
+    pub(crate) store: Kind,
     pub(crate) only: Option<Part>,
     pub(crate) scale: usize,
 }
@@ -53,10 +71,11 @@ impl Options {
     /// Reads what stands behind the benchmark's name.
     pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut arguments = arguments;
-        let mut options = Self { dir: std::env::temp_dir(), only: None, scale: 1 };
+        let mut options = Self { dir: std::env::temp_dir(), store: Kind::Sqlite, only: None, scale: 1 };
         while let Some(flag) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{flag} needs a value"))?;
             match flag.as_str() {
+                "--store" => options.store = Kind::parse(&value)?,
                 "--dir" => options.dir = PathBuf::from(value),
                 "--only" => {
                     let part = Part::ALL.into_iter().find(|part| part.name() == value);
@@ -71,6 +90,14 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    /// The limit of a ratio, which depends on the store.
+    pub(crate) fn limit(&self, sqlite: f64, postgres: f64) -> f64 {
+        match self.store {
+            Kind::Sqlite => sqlite,
+            Kind::Postgres => postgres,
+        }
     }
 
     /// A size, divided for a quick look.
@@ -92,6 +119,8 @@ mod tests {
         assert_eq!(parse(&[]).expect("all defaults").only, None);
         assert_eq!(parse(&["--only", "idle", "--scale", "4"]).expect("right").only, Some(Part::Idle));
         assert_eq!(parse(&["--only", "nap"]).expect_err("wrong"), "unknown part 'nap'");
+        assert_eq!(parse(&["--store", "postgres"]).expect("right").store, Kind::Postgres);
+        assert_eq!(parse(&["--store", "paper"]).expect_err("wrong"), "unknown store 'paper'");
         assert_eq!(parse(&["--only"]).expect_err("wrong"), "--only needs a value");
         assert_eq!(parse(&["--fast", "1"]).expect_err("wrong"), "unknown option '--fast'");
     }

@@ -2,6 +2,7 @@
 
 mod error;
 mod health;
+mod in_transaction;
 mod manage;
 mod redrive;
 mod send;

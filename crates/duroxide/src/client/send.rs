@@ -59,22 +59,7 @@ impl Client {
         version: Option<String>,
         input: String,
     ) -> Result<(), ClientError> {
-        check_root_instance_id(&instance)
-            .and_then(|()| check_name("orchestration name", &name))
-            .and_then(|()| check_payload("orchestration input", &input))
-            .and_then(|()| version.as_deref().map_or(Ok(()), |version| check_version(version).map(drop)))
-            .map_err(ClientError::invalid)?;
-        self.send(WorkItem::StartOrchestration {
-            instance,
-            orchestration: name,
-            input,
-            version,
-            parent_instance: None,
-            parent_id: None,
-            parent_execution_id: None,
-            execution_id: INITIAL_EXECUTION_ID,
-        })
-        .await
+        self.send(start_item(instance, name, version, input)?).await
     }
 
     /// Raises an event for the Nth wait of its name. It is kept if it comes before the wait or the start.
@@ -162,9 +147,33 @@ fn check_target(instance: &str) -> Result<(), String> {
     check_name("instance id", if instance.trim().is_empty() { instance } else { "present" })
 }
 
-fn check_event(instance: &str, what: &str, name: &str, data: &str) -> Result<(), ClientError> {
+pub(super) fn check_event(instance: &str, what: &str, name: &str, data: &str) -> Result<(), ClientError> {
     check_target(instance)
         .and_then(|()| check_name(what, name))
         .and_then(|()| check_payload("event data", data))
         .map_err(ClientError::invalid)
+}
+
+/// The message of a start, checked.
+pub(super) fn start_item(
+    instance: String,
+    name: String,
+    version: Option<String>,
+    input: String,
+) -> Result<WorkItem, ClientError> {
+    check_root_instance_id(&instance)
+        .and_then(|()| check_name("orchestration name", &name))
+        .and_then(|()| check_payload("orchestration input", &input))
+        .and_then(|()| version.as_deref().map_or(Ok(()), |version| check_version(version).map(drop)))
+        .map_err(ClientError::invalid)?;
+    Ok(WorkItem::StartOrchestration {
+        instance,
+        orchestration: name,
+        input,
+        version,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: INITIAL_EXECUTION_ID,
+    })
 }

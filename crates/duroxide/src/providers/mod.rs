@@ -1,6 +1,7 @@
 //! Stores: the trait that every store implements, and the stores that come with the crate.
 
 mod admin;
+mod caller;
 pub mod error;
 mod fetch;
 mod health;
@@ -22,6 +23,8 @@ pub use duroxide_core::{
     ExecutionMetadata, HandlerSet, HandlerVersions, KvEntry, MissingCapability, Need, NodeInfo, NodeRecord,
     Route, RoutingKey, ScheduledActivityIdentifier, SystemStats, UnprocessableWork, WorkItem,
 };
+pub use caller::CallerTransaction;
+pub use duroxide_core::{ExecutionMetadata, KvEntry, ScheduledActivityIdentifier, SystemStats, WorkItem};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use fetch::{
     FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, NothingHeld, OrchestrationItem,

@@ -11,19 +11,53 @@ use super::statistics::{Counters, count};
 /// More than the store has different statements.
 const CACHED_STATEMENTS: usize = 256;
 
-/// A connection whose statements are cached and counted.
-pub(super) struct Db {
+/// A connection of the store.
+pub(super) struct OwnDb {
     connection: Connection,
     counters: Arc<Counters>,
 }
 
-impl Db {
+impl OwnDb {
     pub(super) fn new(connection: Connection, counters: Arc<Counters>) -> rusqlite::Result<Self> {
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
         // Without it SQLite plans a statement anew whenever a parameter that its plan may depend on, such as
         // that of a LIMIT, is bound again: most of the time would go into parsing.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(Self { connection, counters })
+    }
+
+    /// The connection for operations.
+    pub(super) fn db(&self) -> Db<'_> {
+        Db { connection: &self.connection, counters: &self.counters }
+    }
+
+    /// See [`Db::execute`].
+    pub(super) fn execute(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
+        self.db().execute(sql, params)
+    }
+
+    /// See [`Db::execute_batch`].
+    pub(super) fn execute_batch(&self, sql: &str) -> rusqlite::Result<()> {
+        self.db().execute_batch(sql)
+    }
+
+    /// See [`Db::in_transaction`].
+    pub(super) fn in_transaction(&self) -> bool {
+        self.db().in_transaction()
+    }
+}
+
+/// A connection whose statements are cached and counted: one of the store, or one of a caller who began a
+/// transaction on it.
+pub(super) struct Db<'c> {
+    connection: &'c Connection,
+    counters: &'c Arc<Counters>,
+}
+
+impl<'c> Db<'c> {
+    /// The connection of a caller, whose settings stay as they are.
+    pub(super) fn of_caller(connection: &'c Connection, counters: &'c Arc<Counters>) -> Self {
+        Self { connection, counters }
     }
 
     /// Runs a statement that returns no rows; how many rows it changed.

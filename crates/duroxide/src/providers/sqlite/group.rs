@@ -50,12 +50,12 @@ impl Writer {
         {
             self.foreign_change();
         }
-        let changes_before = self.db.total_changes();
+        let changes_before = self.db.db().total_changes();
         self.carry_out(&mut group);
         if !group.broken {
             self.serve(&mut group);
         }
-        let wrote = self.db.total_changes() != changes_before;
+        let wrote = self.db.db().total_changes() != changes_before;
         self.finish(group, wrote);
     }
 
@@ -68,7 +68,7 @@ impl Writer {
             while let Some(call) = group.calls.get_mut(done) {
                 group.bytes += call.bytes();
                 done += 1;
-                match run_call(&self.db, &*self.options.clock, call) {
+                match run_call(&self.db.db(), &*self.options.clock, call) {
                     Ok(effects) => group.effects.merge(effects),
                     Err(RollBack) if !self.db.in_transaction() => {
                         group.broken = true;
@@ -103,7 +103,7 @@ impl Writer {
     /// Serves the fetches that wait. Work items come first: an undecodable one sends a message to its
     /// instance, which may be fetched in the same transaction.
     fn serve(&mut self, group: &mut Group) {
-        let (db, clock) = (&self.db, &*self.options.clock);
+        let (db, clock) = (&self.db.db(), &*self.options.clock);
         let now = to_column(clock.now_ms());
         let effects = &mut group.effects;
         self.work.due_at(effects.take_work_due());
@@ -181,7 +181,7 @@ impl Writer {
     fn read(&self, reads: Vec<Read>) {
         for read in reads {
             // The answer's sender is dropped in the unwinding, which whoever asked sees as a failure.
-            if catch_unwind(AssertUnwindSafe(|| read(&self.db))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| read(&self.db.db()))).is_err() {
                 tracing::error!(target: "duroxide::runtime", "a read of the SQLite store panicked");
                 self.end_broken_transaction();
             }

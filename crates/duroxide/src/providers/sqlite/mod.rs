@@ -13,6 +13,7 @@
 //! | `shared_file`, `waiters`, `readers` | other processes, clients that wait, reads |
 //! | `db`, `tx`, `values`, `token`, `fault`, `statistics` | what all operations use |
 //! | `instance_row`, `execution_row` | when an instance is ready and who holds it; how an execution stands |
+//! | `caller` | messages sent inside a transaction of the caller |
 //! | `enqueue`, `early`, `set_aside` | how messages reach an inbox, or a place beside it |
 //! | `fetch_turn`, `ack_turn`, `release_turn`, `history` | turns |
 //! | `work`, `fetch_work`, `sessions` | work items |
@@ -30,6 +31,7 @@
 mod ack_turn;
 mod admin;
 mod call;
+mod caller;
 mod db;
 mod delete;
 mod early;
@@ -72,7 +74,10 @@ mod values;
 mod work;
 mod writer;
 
+pub use caller::SqliteTransaction;
 pub use options::{GroupLimits, SqliteOptions, Synchronous};
+/// The version of rusqlite that this store is built with, for transactions of the caller.
+pub use rusqlite;
 pub use set_aside::SetAsideItem;
 pub use statistics::SqliteStatistics;
 pub use store::SqliteProvider;

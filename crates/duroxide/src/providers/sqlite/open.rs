@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::time::Instant;
 
-use super::db::Db;
+use super::db::{Db, OwnDb};
 use super::fault::storage_error;
 use super::location::{Location, WhenMissing};
 use super::options::SqliteOptions;
@@ -26,9 +26,9 @@ const WRITER_CACHE_KIB: u32 = 64 * 1024;
 
 /// An open store.
 pub(super) struct Opened {
-    pub(super) writer: Db,
+    pub(super) writer: OwnDb,
     /// Empty for a store in memory, which has one connection only.
-    pub(super) readers: Vec<Db>,
+    pub(super) readers: Vec<OwnDb>,
     pub(super) facts: Facts,
 }
 
@@ -53,18 +53,18 @@ pub(super) fn open(
         }
         Location::File { path, missing } => (connect(path, *missing, options, counters)?, Some(path.clone())),
     };
-    schema::check(&writer, OPERATION).map_err(|error| naming(path.as_deref(), error))?;
+    schema::check(&writer.db(), OPERATION).map_err(|error| naming(path.as_deref(), error))?;
     let journal_mode = match path {
-        Some(_) => set_wal(&writer, options.busy_timeout)?,
-        None => text_pragma(&writer, "PRAGMA journal_mode")?,
+        Some(_) => set_wal(&writer.db(), options.busy_timeout)?,
+        None => text_pragma(&writer.db(), "PRAGMA journal_mode")?,
     };
-    let synchronous = set_synchronous(&writer, options)?;
+    let synchronous = set_synchronous(&writer.db(), options)?;
     let settings = format!(
         "PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
          PRAGMA cache_size = -{WRITER_CACHE_KIB}"
     );
     writer.execute_batch(&settings).map_err(|error| storage_error(OPERATION, error))?;
-    schema::migrate(&writer, OPERATION).map_err(|error| naming(path.as_deref(), error))?;
+    schema::migrate(&writer.db(), OPERATION).map_err(|error| naming(path.as_deref(), error))?;
     let mut readers = Vec::new();
     if let Some(path) = &path {
         for _ in 0..options.reader_connections.max(1) {
@@ -83,7 +83,7 @@ fn connect(
     missing: WhenMissing,
     options: &SqliteOptions,
     counters: &Arc<Counters>,
-) -> Result<Db, ProviderError> {
+) -> Result<OwnDb, ProviderError> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if missing == WhenMissing::Create {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
@@ -100,8 +100,8 @@ fn connect(
     counted(connection, counters)
 }
 
-fn counted(connection: Connection, counters: &Arc<Counters>) -> Result<Db, ProviderError> {
-    Db::new(connection, Arc::clone(counters)).map_err(|error| storage_error(OPERATION, error))
+fn counted(connection: Connection, counters: &Arc<Counters>) -> Result<OwnDb, ProviderError> {
+    OwnDb::new(connection, Arc::clone(counters)).map_err(|error| storage_error(OPERATION, error))
 }
 
 /// Names the file in an error about it.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::db::Db;
+use super::db::{Db, OwnDb};
 
 /// A read, with its answer inside.
 pub(super) type Read = Box<dyn FnOnce(&Db) + Send>;
@@ -30,13 +30,13 @@ struct State {
 
 impl Readers {
     /// Starts one thread per connection.
-    pub(super) fn start(connections: Vec<Db>) -> std::io::Result<Self> {
+    pub(super) fn start(connections: Vec<OwnDb>) -> std::io::Result<Self> {
         let queue = Arc::new(Queue::default());
         let mut readers = Self { queue: Arc::clone(&queue), threads: Vec::new() };
         for db in connections {
             let queue = Arc::clone(&queue);
             let thread = std::thread::Builder::new().name("duroxide-read".to_string());
-            readers.threads.push(thread.spawn(move || queue.work(&db))?);
+            readers.threads.push(thread.spawn(move || queue.work(&db.db()))?);
         }
         Ok(readers)
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::call::{Delivery, Job, Message};
-use super::db::Db;
+use super::db::{Db, OwnDb};
 use super::early;
 use super::fault::{Fault, storage_error};
 use super::location::Location;
@@ -140,6 +140,10 @@ impl SqliteProvider {
         Ok(store)
     }
 
+    pub(super) fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
     /// The store's time.
     pub(super) fn now(&self) -> Ms {
         to_column(self.clock.now_ms())
@@ -221,7 +225,7 @@ fn closed(operation: &str) -> ProviderError {
     ProviderError::retryable(operation, "the store was closed or lost the answer; the outcome is unknown")
 }
 
-fn start_readers(connections: Vec<Db>) -> Result<Readers, ProviderError> {
+fn start_readers(connections: Vec<OwnDb>) -> Result<Readers, ProviderError> {
     Readers::start(connections)
         .map_err(|error| ProviderError::retryable("open", "no thread can be started").with_source(error))
 }
@@ -236,7 +240,7 @@ struct WriterStart {
 }
 
 /// What the thread sends back once the store is open.
-type OpenAnswer = Result<(Vec<Db>, Facts), ProviderError>;
+type OpenAnswer = Result<(Vec<OwnDb>, Facts), ProviderError>;
 
 impl WriterStart {
     fn run(self, opened: oneshot::Sender<OpenAnswer>) {
@@ -253,14 +257,15 @@ impl WriterStart {
         }
     }
 
-    fn open(self) -> Result<(Writer, Vec<Db>, Facts), ProviderError> {
+    fn open(self) -> Result<(Writer, Vec<OwnDb>, Facts), ProviderError> {
         let Opened { writer, readers, facts } = open(&self.location, &self.options, &self.counters)?;
         let storage = |error| storage_error("open", error);
-        let mut tx = Tx::new(&writer, to_column(self.options.clock.now_ms()));
+        let db = writer.db();
+        let mut tx = Tx::new(&db, to_column(self.options.clock.now_ms()));
         early::drop_expired(&mut tx).map_err(|fault| fault.into_error("open"))?;
         tx.effects.report(&self.counters);
         let shared_file = match &facts.path {
-            Some(path) => Some(SharedFile::new(path, &writer).map_err(storage)?),
+            Some(path) => Some(SharedFile::new(path, &writer.db()).map_err(storage)?),
             None => None,
         };
         let writer =

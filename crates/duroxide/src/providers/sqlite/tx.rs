@@ -6,14 +6,14 @@ use super::values::{Ms, NEVER};
 
 /// One call inside a transaction.
 pub(super) struct Tx<'a> {
-    pub(super) db: &'a Db,
+    pub(super) db: &'a Db<'a>,
     /// The store's time.
     pub(super) now: Ms,
     pub(super) effects: Effects,
 }
 
 impl<'a> Tx<'a> {
-    pub(super) fn new(db: &'a Db, now: Ms) -> Self {
+    pub(super) fn new(db: &'a Db<'a>, now: Ms) -> Self {
         Self { db, now, effects: Effects::default() }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::Message;
-use super::db::Db;
+use super::db::OwnDb;
 use super::options::SqliteOptions;
 use super::parked::Lane;
 use super::shared_file::{Foreign, SharedFile};
@@ -22,7 +22,7 @@ const ATTENTIVE: Duration = Duration::from_micros(100);
 
 /// The state of the writer's thread.
 pub(super) struct Writer {
-    pub(super) db: Db,
+    pub(super) db: OwnDb,
     pub(super) options: SqliteOptions,
     pub(super) counters: Arc<Counters>,
     pub(super) waiters: Arc<Waiters>,
@@ -37,7 +37,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(
-        db: Db,
+        db: OwnDb,
         shared_file: Option<SharedFile>,
         options: SqliteOptions,
         counters: Arc<Counters>,
@@ -153,7 +153,7 @@ impl Writer {
     /// Looks whether another process changed the file; then everything that waits must be looked at again.
     fn look_for_foreign_changes(&mut self) {
         let Some(shared_file) = &mut self.shared_file else { return };
-        match shared_file.look(&self.db) {
+        match shared_file.look(&self.db.db()) {
             Ok(Foreign::Unchanged) => {}
             Ok(Foreign::Changed) => self.foreign_change(),
             Err(error) => {

@@ -1,0 +1,81 @@
+//! One function for every store: which one it is, the URL says.
+
+use std::sync::Arc;
+
+use duroxide::providers::{Provider, ProviderError, ProviderErrorKind};
+
+use crate::options::{PostgresOptions, Tls};
+use crate::store::PostgresProvider;
+
+/// Opens the store that a URL names.
+///
+/// | URL | store |
+/// |---|---|
+/// | `sqlite:path`, `sqlite::memory:` | SQLite, with the feature `sqlite`, which is on by default |
+/// | `postgres://user:password@host:port/database` | PostgreSQL, in the schema `duroxide` |
+/// | the same with `?schema=name` | PostgreSQL, in that schema |
+/// | the same with `?sslmode=require` | PostgreSQL, encrypted, the certificate checked by the system's roots |
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = duroxide_postgres::open("sqlite::memory:").await.unwrap();
+/// let client = duroxide::Client::new(store);
+/// assert!(client.list_all_instances().await.unwrap().is_empty());
+/// # });
+/// ```
+pub async fn open(url: &str) -> Result<Arc<dyn Provider>, ProviderError> {
+    let kind = url.split(':').next().unwrap_or_default();
+    match kind {
+        "postgres" | "postgresql" => {
+            let (url, options) = split(url);
+            Ok(Arc::new(PostgresProvider::new(&url, Some(options)).await?))
+        }
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Ok(Arc::new(duroxide::providers::sqlite::SqliteProvider::new(url, None).await?)),
+        _ => Err(ProviderError::of_kind(
+            ProviderErrorKind::Invalid,
+            "open",
+            format!("'{kind}' names no store: a URL begins with `sqlite:` or `postgres:`"),
+        )),
+    }
+}
+
+/// Takes out of a URL what is meant for us.
+fn split(url: &str) -> (String, PostgresOptions) {
+    let mut options = PostgresOptions::default();
+    let Some((base, query)) = url.split_once('?') else { return (url.to_string(), options) };
+    let mut rest = Vec::new();
+    for part in query.split('&') {
+        match part.split_once('=') {
+            Some(("schema", schema)) => options.schema = schema.to_string(),
+            Some(("sslmode", "require" | "verify-ca" | "verify-full")) => {
+                options.tls = Tls::SystemRoots;
+                rest.push("sslmode=require");
+            }
+            Some(_) | None => rest.push(part),
+        }
+    }
+    let url = if rest.is_empty() { base.to_string() } else { format!("{base}?{}", rest.join("&")) };
+    (url, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_the_schema_and_whether_to_encrypt() {
+        let (url, options) = split("postgres://a@b/c?schema=billing&sslmode=verify-full&connect_timeout=3");
+        assert_eq!(url, "postgres://a@b/c?sslmode=require&connect_timeout=3");
+        assert_eq!((options.schema.as_str(), options.tls), ("billing", Tls::SystemRoots));
+        let (url, options) = split("postgres://a@b/c?schema=x");
+        assert_eq!((url.as_str(), options.schema.as_str(), options.tls), ("postgres://a@b/c", "x", Tls::Off));
+    }
+
+    #[tokio::test]
+    async fn a_url_of_nothing_known_is_refused_without_being_quoted() {
+        let refused = open("mysql://root:secret@x").await.err().expect("refused");
+        assert_eq!(refused.kind(), ProviderErrorKind::Invalid);
+        assert!(!refused.to_string().contains("secret"), "{refused}");
+    }
+}

@@ -1,0 +1,11 @@
+//! What is particular to the PostgreSQL store: opening, other processes, and what happens to servers.
+
+mod caller;
+mod cluster;
+mod opening;
+mod outages;
+mod programs;
+mod proxy;
+#[allow(dead_code, reason = "not every test file uses all of it")]
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,59 @@
+//! Opening stores: many at once, and those that must be refused.
+
+use duroxide::providers::{Provider as _, ProviderAdmin as _, ProviderErrorKind, WorkItem};
+use duroxide_postgres::{PostgresOptions, PostgresProvider};
+
+use crate::support::{new_schema, open, options, raw, url};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_nodes_may_start_at_once_on_an_empty_database() {
+    let schema = new_schema();
+    let opening = (0..20).map(|_| tokio::spawn(open(PostgresOptions { pool_size: 1, ..options(&schema) })));
+    let stores = futures::future::join_all(opening.collect::<Vec<_>>()).await;
+    assert!(stores.iter().all(Result::is_ok));
+    let count = raw().await.query_one(&format!("SELECT count(*) FROM {schema}.duroxide_schema"), &[]).await;
+    assert_eq!(count.expect("one schema").get::<_, i64>(0), 1);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_with_its_number() {
+    let schema = new_schema();
+    drop(open(options(&schema)).await);
+    let sql = format!("UPDATE {schema}.duroxide_schema SET version = 99");
+    raw().await.batch_execute(&sql).await.expect("changed");
+    let refused = PostgresProvider::new(&url(), Some(options(&schema))).await.expect_err("refused");
+    assert_eq!(refused.kind(), ProviderErrorKind::Invalid);
+    assert!(refused.to_string().contains("schema 99 is newer"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unavailable_and_the_url_is_not_quoted() {
+    let gone = PostgresProvider::new("postgres://u:secret@127.0.0.1:1/x", None).await.expect_err("refused");
+    assert!(gone.is_retryable() && !gone.to_string().contains("secret"), "{gone}");
+    let wrong = PostgresProvider::new("postgres://u:secret@h/x?bogus=1", None).await.expect_err("refused");
+    assert_eq!(wrong.kind(), ProviderErrorKind::Invalid);
+    assert!(!wrong.to_string().contains("secret"), "{wrong}");
+}
+
+#[tokio::test]
+async fn stores_in_two_schemas_know_nothing_of_each_other() {
+    // A name that needs quoting, too.
+    let second = format!("{} \"two\"", new_schema());
+    let (one, two) = (open(options(&new_schema())).await, open(options(&second)).await);
+    let event = WorkItem::StartOrchestration {
+        instance: "a".to_string(),
+        orchestration: "O".to_string(),
+        input: "nul \0 and escape \u{1b}0".to_string(),
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    };
+    two.enqueue_for_orchestrator(event, None).await.expect("started");
+    assert_eq!(one.list_instances().await.expect("listed"), Vec::<String>::new());
+    assert_eq!(two.list_instances().await.expect("listed"), ["a"]);
+    drop(two);
+    let again = open(options(&second)).await;
+    assert_eq!(again.list_instances().await.expect("listed"), ["a"]);
+}

@@ -1,0 +1,64 @@
+//! Starting and sending inside a transaction of the caller.
+
+use duroxide_core::WorkItem;
+
+use super::send::{check_event, start_item};
+use super::{Client, ClientError};
+use crate::providers::CallerTransaction;
+
+impl Client {
+    /// Starts an instance when the caller's transaction commits, and not at all if it does not: a row of the
+    /// caller's own tables and the start stand or fall together. If the id exists, nothing changes.
+    ///
+    /// The transaction comes from the store: see `within` of the SQLite and of the PostgreSQL store. If the call
+    /// fails, the transaction should be rolled back.
+    pub async fn start_orchestration_in(
+        &self,
+        transaction: &impl CallerTransaction,
+        instance: impl Into<String>,
+        name: impl Into<String>,
+        input: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        let item = start_item(instance.into(), name.into(), None, input.into())?;
+        Ok(transaction.enqueue(item).await?)
+    }
+
+    /// [`Self::start_orchestration_in`] of a given version.
+    pub async fn start_orchestration_versioned_in(
+        &self,
+        transaction: &impl CallerTransaction,
+        instance: impl Into<String>,
+        name: impl Into<String>,
+        version: impl Into<String>,
+        input: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        let item = start_item(instance.into(), name.into(), Some(version.into()), input.into())?;
+        Ok(transaction.enqueue(item).await?)
+    }
+
+    /// [`Self::raise_event`] when the caller's transaction commits.
+    pub async fn raise_event_in(
+        &self,
+        transaction: &impl CallerTransaction,
+        instance: impl Into<String>,
+        name: impl Into<String>,
+        data: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        let (instance, name, data) = (instance.into(), name.into(), data.into());
+        check_event(&instance, "event name", &name, &data)?;
+        Ok(transaction.enqueue(WorkItem::ExternalRaised { instance, name, data }).await?)
+    }
+
+    /// [`Self::enqueue_event`] when the caller's transaction commits.
+    pub async fn enqueue_event_in(
+        &self,
+        transaction: &impl CallerTransaction,
+        instance: impl Into<String>,
+        queue: impl Into<String>,
+        data: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        let (instance, name, data) = (instance.into(), queue.into(), data.into());
+        check_event(&instance, "queue name", &name, &data)?;
+        Ok(transaction.enqueue(WorkItem::QueueMessage { instance, name, data }).await?)
+    }
+}
