@@ -10,7 +10,7 @@ use crate::values::{Ms, NOT_PINNED};
 /// The ready instances that the filter leaves out. Looks at the few distinct versions, and counts in those alone
 /// that it leaves out.
 pub(crate) async fn filtered_out(
-    conn: &Conn,
+    conn: &Conn<'_>,
     manual: Option<Ms>,
     filter: &DispatcherCapabilityFilter,
 ) -> Result<Vec<FilteredOut>, Fault> {

@@ -19,12 +19,11 @@ mod tag;
 mod waiters;
 
 pub use admin::ProviderAdmin;
+pub use caller::CallerTransaction;
 pub use duroxide_core::{
     ExecutionMetadata, HandlerSet, HandlerVersions, KvEntry, MissingCapability, Need, NodeInfo, NodeRecord,
     Route, RoutingKey, ScheduledActivityIdentifier, SystemStats, UnprocessableWork, WorkItem,
 };
-pub use caller::CallerTransaction;
-pub use duroxide_core::{ExecutionMetadata, KvEntry, ScheduledActivityIdentifier, SystemStats, WorkItem};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use fetch::{
     FetchedTurn, FetchedWork, HeldHistories, HeldHistory, HistoryPart, NothingHeld, OrchestrationItem,
