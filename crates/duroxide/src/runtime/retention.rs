@@ -122,6 +122,30 @@ async fn prune_executions(node: &Node, admin: &dyn ProviderAdmin, keep: u32) -> 
     Ok(())
 }
 
+/// Prunes an instance that continues as new between two rounds: one that does so quickly would otherwise grow by all
+/// that it does in that time.
+pub(super) fn continued_as_new(node: &Arc<Node>, instance: &str, execution_id: u64) {
+    let Some(keep) = node.options.retention.as_ref().and_then(|policy| policy.keep_executions) else {
+        return;
+    };
+    let keep = keep.max(1);
+    // One call for several executions; the more are kept, the more may come on top.
+    let several = u64::from((keep / 10).clamp(1, 100));
+    if execution_id <= u64::from(keep) || !execution_id.is_multiple_of(several) {
+        return;
+    }
+    let (pruning, instance) = (node.clone(), instance.to_string());
+    node.spawn(async move {
+        let Some(admin) = pruning.provider.as_management_capability() else { return };
+        match prune_instance(&pruning, admin, &instance, keep).await {
+            Ok(pruned) => metrics::counter!("duroxide_retention_executions_pruned_total").increment(pruned),
+            // Deleted since.
+            Err(error) if error.kind() == ProviderErrorKind::NotFound => {}
+            Err(error) => pruning.store_failed("removing old executions", &error),
+        }
+    });
+}
+
 /// Prunes an instance, a bounded number of executions at a time; how many that were.
 async fn prune_instance(
     node: &Node,

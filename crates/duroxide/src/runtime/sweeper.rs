@@ -153,7 +153,7 @@ async fn end(node: &Arc<Node>, end_after: Duration) -> Result<(), ProviderError>
 }
 
 /// Ends an instance as poison, or as cancelled if a cancel waits, by the ordinary commit of a turn.
-async fn end_turn(node: &Node, fetched: FetchedTurn) {
+async fn end_turn(node: &Arc<Node>, fetched: FetchedTurn) {
     let FetchedTurn { item, lock_token, attempts, facts } = fetched;
     let lock = node.keeper.keep(Queue::Turns, &lock_token);
     node.live.forget(&item.instance);

@@ -17,6 +17,7 @@ use super::dispatch::Slot;
 use super::node::Node;
 use super::process::Queue;
 use super::questions::run_turn;
+use super::retention;
 use super::verdict::{Verdict, decide};
 #[cfg(feature = "test-hooks")]
 use super::verify::run_held;
@@ -385,7 +386,7 @@ async fn is_stored(node: &Node, instance: &str, execution_id: u64, turn: &Turn) 
 }
 
 pub(super) fn after_commit(
-    node: &Node,
+    node: &Arc<Node>,
     instance: String,
     committed: Committed,
     result: TurnResult,
@@ -411,6 +412,11 @@ pub(super) fn after_commit(
         metrics::counter!("duroxide_messages_dropped_total", "reason" => reason.word()).increment(1);
     }
     count(node, &turn);
+    if let Some(last) = turn.events.last()
+        && matches!(last.kind, EventKind::OrchestrationContinuedAsNew { .. })
+    {
+        retention::continued_as_new(node, &instance, last.execution_id);
+    }
     if let (Some(facts), Some(last)) = (&facts, turn.events.last()) {
         record_duration(facts, last);
     }

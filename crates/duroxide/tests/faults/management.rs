@@ -109,6 +109,29 @@ async fn retention_removes_what_is_old_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_that_continues_as_new_quickly_is_pruned_between_two_rounds_of_retention() {
+    let world = World::new();
+    let policy = RetentionPolicy {
+        keep_executions: Some(20),
+        interval: Duration::from_secs(24 * 3600),
+        ..RetentionPolicy::default()
+    };
+    let options = RuntimeOptions { retention: Some(policy), ..options() };
+    let orchs = programs().register("Quick", |ctx: OrchestrationContext, input: String| async move {
+        let round: u32 = input.parse().map_err(|_| "not a number".to_string())?;
+        if round == 500 { Ok("over".to_string()) } else { ctx.continue_as_new((round + 1).to_string()).await }
+    });
+    let runtime = world.start(echo(), orchs, options).await;
+    world.client.start_orchestration("quick", "Quick", "1").await.expect("start");
+    assert_eq!(world.output("quick").await, "over");
+    // What was begun in the last moment ends in the next.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let kept = world.client.list_executions("quick").await.expect("read");
+    assert!(kept.len() <= 22 && kept.len() >= 20 && kept.last() == Some(&500), "{kept:?}");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn times_are_real_and_cover_all_executions() {
     let world = World::new();
     let runtime = world.start(echo(), programs(), options()).await;
