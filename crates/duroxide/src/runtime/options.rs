@@ -62,7 +62,7 @@ pub struct RuntimeOptions {
     /// How this runtime chooses what it fetches: by replay version alone, or also by what it has registered.
     pub capability_routing: CapabilityRouting,
     /// How often this runtime says that it lives and what it can do. Silent for three times as long, it counts as
-    /// gone. 15 s.
+    /// gone. 20 s.
     pub node_heartbeat_interval: Duration,
     /// Executions kept in memory between turns, least recently used dropped first. 10,000.
     pub max_live_executions: usize,
@@ -106,7 +106,7 @@ impl Default for RuntimeOptions {
             worker_tag_filter: TagFilter::default(),
             capability_routing: CapabilityRouting::default(),
             // Five statements each: with all else an idle node does, below one a second.
-            node_heartbeat_interval: Duration::from_secs(15),
+            node_heartbeat_interval: Duration::from_secs(20),
             max_live_executions: 10_000,
             health: None,
             sweeper: Some(SweeperOptions::default()),
