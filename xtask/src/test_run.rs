@@ -13,8 +13,8 @@ use crate::{say, tidy};
 /// How long one example may run. They finish in a second or two; a minute means that one hangs.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// How many seeds are simulated: enough to see every kind of fault, few enough for half a minute.
-const SIMULATED_SEEDS: &str = "200";
+/// How many seeds are simulated: enough to see every kind of fault, few enough for a minute.
+const SIMULATED_SEEDS: &str = "1000";
 
 /// Calls of the short soak run: enough to see memory that is kept for each call, few enough for half a minute.
 const SOAK_CALLS: &str = "20000";
@@ -39,7 +39,7 @@ enum Work {
     StrictDocs(&'static [&'static str]),
     /// The rules of [`tidy`].
     Tidy,
-    /// The simulator on its kept seeds and [`SIMULATED_SEEDS`] others.
+    /// The simulator on its kept seeds and [`SIMULATED_SEEDS`] others, and with its protections switched off.
     Simulator,
     /// The runs that must not grow, with [`SOAK_CALLS`] and [`SOAK_EXECUTIONS`].
     Soak,
@@ -147,11 +147,12 @@ pub(crate) fn finish(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
 }
 
-/// Builds the simulator with the features of the tests, which have built most of it, and runs it.
+/// Builds the simulator in its own profile, which pays for itself within the first hundreds of seeds, and runs it:
+/// many seeds, and with each protection switched off in turn.
 fn run_simulator(root: &Path) -> Result<(), String> {
-    finish(cargo(root).args(["build", "--workspace", "--all-features", "--bin", "duroxide-sim"]))?;
-    let program = built()?.join("duroxide-sim");
-    finish(Command::new(program).current_dir(root).args(["--seeds", SIMULATED_SEEDS]))
+    let simulator = ["run", "--quiet", "--profile", "sim", "--package", "duroxide-sim", "--"];
+    finish(cargo(root).args(simulator).args(["--seeds", SIMULATED_SEEDS]))?;
+    finish(cargo(root).args(simulator).args(["--protections", "--seeds", SIMULATED_SEEDS]))
 }
 
 /// Builds the long runs with the features of the tests and runs them briefly.

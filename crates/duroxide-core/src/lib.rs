@@ -12,6 +12,8 @@
 
 pub mod engine;
 pub mod model;
+#[doc(hidden)]
+pub mod protection;
 
 pub use engine::*;
 pub use model::*;

@@ -7,14 +7,22 @@ use duroxide::ActivityContext;
 use duroxide::runtime::registry::ActivityRegistry;
 
 use crate::expect::{failed, succeeded};
-use crate::program::{ACTIVITY, Act, Does, PANIC_MARK};
+use crate::nodes::accepts_tags;
+use crate::program::{ACTIVITY, Act, Does, NEW_ACTIVITY, PANIC_MARK};
 use crate::world::Life;
 
 /// The activities of one process.
-pub(crate) fn registry(life: Arc<Life>) -> ActivityRegistry {
-    ActivityRegistry::builder()
-        .register(ACTIVITY, move |ctx: ActivityContext, input: String| run(life.clone(), ctx, input))
-        .build()
+pub(crate) fn registry(life: &Arc<Life>) -> ActivityRegistry {
+    let mut builder = ActivityRegistry::builder();
+    for name in [ACTIVITY, NEW_ACTIVITY] {
+        if name == NEW_ACTIVITY && !life.upgraded {
+            continue;
+        }
+        let life = life.clone();
+        builder =
+            builder.register(name, move |ctx: ActivityContext, input: String| run(life.clone(), ctx, input));
+    }
+    builder.build()
 }
 
 async fn run(life: Arc<Life>, ctx: ActivityContext, input: String) -> Result<String, String> {
@@ -26,13 +34,23 @@ async fn run(life: Arc<Life>, ctx: ActivityContext, input: String) -> Result<Str
         // Fetched before it was completed elsewhere; the answer came after the lock had expired.
         world.count("activity begun after its lock was gone");
     }
+    if act.tagged != ctx.tag().is_some() || (act.tagged && !accepts_tags(life.node)) {
+        world.fail(format!("{} ran {} with tag {:?}", life.name, act.tag, ctx.tag()));
+    }
+    if act.session.as_deref() != ctx.session_id() {
+        world.fail(format!("{} ran {} in session {:?}", life.name, act.tag, ctx.session_id()));
+    }
+    let schedule = world.ledger(|ledger| ledger.nth_schedule(&act.tag, key.clone()));
     tokio::select! {
         biased;
         () = ctx.cancelled() => {
             world.count("running activity told that its lock is gone");
             Err("cancelled".to_string())
         }
-        () = tokio::time::sleep(Duration::from_millis(act.ms)) => end(&life, &act).await,
+        () = tokio::time::sleep(Duration::from_millis(act.ms)) => {
+            world.ledger(|ledger| ledger.ran(key, &life.name));
+            if schedule < act.fails_first { Err(failed(&act)) } else { end(&life, &act).await }
+        }
     }
 }
 

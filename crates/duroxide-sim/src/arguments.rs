@@ -1,49 +1,102 @@
 //! The command line.
 
+use duroxide_sim::{Keep, Protection, Setup};
+
 /// How it is used.
 pub(crate) const USAGE: &str = "\
-usage: duroxide-sim [--seeds COUNT] [--from SEED]    run the kept seeds and COUNT (200) seeds from SEED (1) on
-       duroxide-sim --seed SEED                      run one seed and print what happens";
+usage: duroxide-sim [--seeds COUNT] [--from SEED]    run the kept seeds and COUNT (1000) seeds from SEED (1) on
+       duroxide-sim --seed SEED [--switch-off PROTECTION] [--leave-out ROOT,ROOT..] [--fair]
+                                                     run one seed and print what happens
+       duroxide-sim --protections [--seeds COUNT]    switch each protection off; some seed of COUNT must find it";
 
 /// How many seeds run when nobody says.
-const DEFAULT_SEEDS: u64 = 200;
+const DEFAULT_SEEDS: u64 = 1_000;
 
 /// What to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     Help,
-    One { seed: u64 },
+    One(Setup),
     Many { from: u64, seeds: u64 },
+    Protections { seeds: u64 },
+}
+
+/// What the command line says, argument by argument.
+#[derive(Default)]
+struct Given {
+    seed: Option<u64>,
+    from: Option<u64>,
+    seeds: Option<u64>,
+    without: Option<Protection>,
+    leave_out: Option<Vec<usize>>,
+    fair: bool,
+    protections: bool,
 }
 
 /// Reads the command line.
 pub(crate) fn parse(arguments: &[String]) -> Result<Command, String> {
-    let mut one = None;
-    let mut from = None;
-    let mut seeds = None;
+    let mut given = Given::default();
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
-        let target = match name.as_str() {
+        match name.as_str() {
             "--help" | "-h" => return Ok(Command::Help),
-            "--seed" => &mut one,
-            "--from" => &mut from,
-            "--seeds" => &mut seeds,
+            "--fair" => given.fair = true,
+            "--protections" => given.protections = true,
+            "--seed" => set(&mut given.seed, name, number(name, rest.next())?)?,
+            "--from" => set(&mut given.from, name, number(name, rest.next())?)?,
+            "--seeds" => set(&mut given.seeds, name, number(name, rest.next())?)?,
+            "--switch-off" => set(&mut given.without, name, protection(rest.next())?)?,
+            "--leave-out" => set(&mut given.leave_out, name, places(rest.next())?)?,
             unknown => return Err(format!("unknown argument '{unknown}'")),
-        };
-        let value = rest.next().ok_or_else(|| format!("{name} needs a number"))?;
-        let number: u64 = value.parse().map_err(|_| format!("{name} needs a number, got '{value}'"))?;
-        if target.replace(number).is_some() {
-            return Err(format!("{name} is given twice"));
         }
     }
-    match (one, from, seeds) {
-        (Some(seed), None, None) => Ok(Command::One { seed }),
-        (Some(_), _, _) => Err("--seed runs one seed and goes with nothing else".to_string()),
-        (None, _, Some(0)) => Err("--seeds must be at least 1".to_string()),
-        (None, from, seeds) => {
-            Ok(Command::Many { from: from.unwrap_or(1), seeds: seeds.unwrap_or(DEFAULT_SEEDS) })
-        }
+    command(given)
+}
+
+fn command(given: Given) -> Result<Command, String> {
+    if given.seeds == Some(0) {
+        return Err("--seeds must be at least 1".to_string());
     }
+    let seeds = given.seeds.unwrap_or(DEFAULT_SEEDS);
+    let about_one = given.without.is_some() || given.leave_out.is_some() || given.fair;
+    match (given.seed, given.protections) {
+        (Some(_), _) if given.from.is_some() || given.seeds.is_some() || given.protections => {
+            Err("--seed runs one seed; --from, --seeds and --protections do not go with it".to_string())
+        }
+        (Some(seed), _) => Ok(Command::One(Setup {
+            keep: Keep::Lines,
+            without: given.without,
+            leave_out: given.leave_out.unwrap_or_default(),
+            fair: given.fair,
+            ..Setup::of_seed(seed)
+        })),
+        (None, _) if about_one => Err("--switch-off, --leave-out and --fair go with --seed".to_string()),
+        (None, true) if given.from.is_some() => Err("--protections begins with seed 1".to_string()),
+        (None, true) => Ok(Command::Protections { seeds }),
+        (None, false) => Ok(Command::Many { from: given.from.unwrap_or(1), seeds }),
+    }
+}
+
+fn set<T>(target: &mut Option<T>, name: &str, value: T) -> Result<(), String> {
+    if target.replace(value).is_some() { Err(format!("{name} is given twice")) } else { Ok(()) }
+}
+
+fn number(name: &str, value: Option<&String>) -> Result<u64, String> {
+    let value = value.ok_or_else(|| format!("{name} needs a number"))?;
+    value.parse().map_err(|_| format!("{name} needs a number, got '{value}'"))
+}
+
+fn protection(value: Option<&String>) -> Result<Protection, String> {
+    let value = value.ok_or("--switch-off needs a protection")?;
+    let known = Protection::ALL.into_iter().find(|known| format!("{known:?}") == *value);
+    let names: Vec<String> = Protection::ALL.iter().map(|known| format!("{known:?}")).collect();
+    known.ok_or_else(|| format!("no protection is called '{value}'; there are: {}", names.join(", ")))
+}
+
+fn places(value: Option<&String>) -> Result<Vec<usize>, String> {
+    let value = value.ok_or("--leave-out needs places, such as 0,2")?;
+    let place = |text: &str| text.parse().map_err(|_| format!("--leave-out: '{text}' is no place"));
+    value.split(',').map(place).collect()
 }
 
 #[cfg(test)]
@@ -57,9 +110,14 @@ mod tests {
 
     #[test]
     fn command_lines_are_read() {
-        check("", Ok(Command::Many { from: 1, seeds: 200 }));
+        let one = Setup { keep: Keep::Lines, ..Setup::of_seed(9) };
+        check("", Ok(Command::Many { from: 1, seeds: 1_000 }));
         check("--seeds 5 --from 7", Ok(Command::Many { from: 7, seeds: 5 }));
-        check("--seed 9", Ok(Command::One { seed: 9 }));
+        check("--seed 9", Ok(Command::One(one.clone())));
+        let small =
+            Setup { without: Some(Protection::EarlyEventsAreKept), leave_out: vec![0, 2], fair: true, ..one };
+        check("--seed 9 --leave-out 0,2 --fair --switch-off EarlyEventsAreKept", Ok(Command::One(small)));
+        check("--protections --seeds 3", Ok(Command::Protections { seeds: 3 }));
         check("-h", Ok(Command::Help));
     }
 
@@ -69,7 +127,10 @@ mod tests {
         check("--seeds many", Err("--seeds needs a number, got 'many'"));
         check("--seeds 0", Err("--seeds must be at least 1"));
         check("--sed 1", Err("unknown argument '--sed'"));
-        check("--seed 1 --from 2", Err("--seed runs one seed and goes with nothing else"));
+        let one = "--seed runs one seed; --from, --seeds and --protections do not go with it";
+        check("--seed 1 --from 2", Err(one));
         check("--from 1 --from 2", Err("--from is given twice"));
+        check("--fair", Err("--switch-off, --leave-out and --fair go with --seed"));
+        check("--seed 1 --leave-out x", Err("--leave-out: 'x' is no place"));
     }
 }

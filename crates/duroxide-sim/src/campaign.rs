@@ -2,21 +2,27 @@
 
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use duroxide_sim::{Counters, Keep, Report, Setup, simulate};
+use duroxide_sim::{Counters, Protection, Report, Setup, simulate};
 
 use crate::say;
+use crate::shrink::{command, shrink};
 
 /// Seeds that once failed, with the reason why they are kept.
 const KEPT_SEEDS: &str = include_str!("../seeds.txt");
 /// Fewer seeds than this need not show everything that is important.
-const SEEDS_THAT_SHOW_EVERYTHING: u64 = 200;
+const SEEDS_THAT_SHOW_EVERYTHING: u64 = 1_000;
+/// Failing seeds that are made small; the others are only named.
+const SHRUNK_FAILURES: usize = 3;
+/// How often a long run says how far it is.
+const SAY_EVERY: Duration = Duration::from_secs(60);
 
 /// Runs one seed and prints its trace.
-pub(crate) fn one(seed: u64) -> ExitCode {
-    let report = simulate(Setup { keep: Keep::Lines, ..Setup::of_seed(seed) });
+pub(crate) fn one(setup: Setup) -> ExitCode {
+    let seed = setup.seed;
+    let report = simulate(setup.clone());
     for line in &report.lines {
         say(line);
     }
@@ -28,7 +34,7 @@ pub(crate) fn one(seed: u64) -> ExitCode {
         say("nothing was violated");
         return ExitCode::SUCCESS;
     }
-    tell(&report);
+    tell(&report, &setup);
     ExitCode::FAILURE
 }
 
@@ -43,20 +49,25 @@ pub(crate) fn many(from: u64, count: u64) -> ExitCode {
     };
     seeds.extend(from..from.saturating_add(count));
     let begun = Instant::now();
-    let reports = run_all(&seeds);
-    let mut counters = Counters::default();
-    let mut failed = Vec::new();
-    for report in &reports {
-        counters.add(&report.counters);
-        if !report.failures.is_empty() {
-            failed.push(report.seed);
-            tell(report);
+    let (counters, failed) = run_all(&seeds);
+    for (place, report) in failed.iter().enumerate() {
+        let setup = Setup::of_seed(report.seed);
+        if place < SHRUNK_FAILURES {
+            tell(report, &setup);
+            let (small, report) = shrink(&setup);
+            say("made small:");
+            tell(&report, &small);
+        } else {
+            say(&format!("seed {} FAILED", report.seed));
         }
     }
     for line in counters.lines() {
         say(&line);
     }
     say(&format!("{} seeds in {:.1} s, {} failed", seeds.len(), begun.elapsed().as_secs_f64(), failed.len()));
+    if !failed.is_empty() {
+        say("keep a seed that failed, with its cause, in crates/duroxide-sim/seeds.txt");
+    }
     let never = counters.never_happened();
     if count >= SEEDS_THAT_SHOW_EVERYTHING && !never.is_empty() {
         say(&format!("never happened, so the run shows too little: {}", never.join("; ")));
@@ -65,32 +76,81 @@ pub(crate) fn many(from: u64, count: u64) -> ExitCode {
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn tell(report: &Report) {
+/// Switches each protection off and looks for the first seed that shows what it protects from.
+pub(crate) fn protections(seeds: u64) -> ExitCode {
+    let next = AtomicUsize::new(0);
+    let missed = AtomicBool::new(false);
+    on_all_cores(|| {
+        while let Some(&protection) = Protection::ALL.get(next.fetch_add(1, Ordering::SeqCst)) {
+            let found = (1..=seeds).find_map(|seed| {
+                let setup = Setup { without: Some(protection), ..Setup::of_seed(seed) };
+                let report = simulate(setup);
+                report.failures.first().map(|failure| (seed, failure.clone()))
+            });
+            match found {
+                Some((seed, failure)) => {
+                    let failure = failure.lines().next().unwrap_or_default();
+                    let shown: String = failure.chars().take(160).collect();
+                    say(&format!("{protection:?}: found by seed {seed}: {shown}"));
+                }
+                None => {
+                    missed.store(true, Ordering::SeqCst);
+                    say(&format!("{protection:?}: NOT FOUND within {seeds} seeds"));
+                }
+            }
+        }
+    });
+    if missed.into_inner() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn tell(report: &Report, setup: &Setup) {
     let seed = report.seed;
     for failure in &report.failures {
         say(&format!("seed {seed} FAILED {failure}"));
     }
-    say(&format!("  again: cargo run -p duroxide-sim -- --seed {seed}"));
+    say(&format!("  again: {}", command(setup)));
 }
 
-/// Each seed is simulated on one thread; several at a time, as there are cores. Reports come in their order.
-fn run_all(seeds: &[u64]) -> Vec<Report> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+/// Each seed is simulated on one thread; several at a time, as there are cores. What happened, and the reports of
+/// those that failed in their order.
+fn run_all(seeds: &[u64]) -> (Counters, Vec<Report>) {
     let next = AtomicUsize::new(0);
-    let reports = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(seeds.len()) {
-            scope.spawn(|| {
-                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let index_and_report = (seed, simulate(Setup::of_seed(seed)));
-                    reports.lock().expect("no thread panics while it holds the lock").push(index_and_report);
-                }
-            });
+    let said = AtomicU64::new(0);
+    let begun = Instant::now();
+    let all = Mutex::new((Counters::default(), Vec::new()));
+    on_all_cores(|| {
+        loop {
+            let place = next.fetch_add(1, Ordering::SeqCst);
+            let Some(&seed) = seeds.get(place) else { return };
+            let report = simulate(Setup::of_seed(seed));
+            let mut all = all.lock().expect("no thread panics while it holds the lock");
+            all.0.add(&report.counters);
+            if !report.failures.is_empty() {
+                say(&format!("seed {seed} FAILED {}", report.failures[0]));
+                all.1.push(report);
+            }
+            let minutes = begun.elapsed().as_secs() / SAY_EVERY.as_secs();
+            if said.fetch_max(minutes, Ordering::SeqCst) < minutes {
+                say(&format!(
+                    "after {minutes} min: {place} of {} seeds, {} failed",
+                    seeds.len(),
+                    all.1.len()
+                ));
+            }
         }
     });
-    let mut reports = reports.into_inner().expect("every thread has ended");
-    reports.sort_by_key(|(seed, _)| seeds.iter().position(|known| known == seed));
-    reports.into_iter().map(|(_, report)| report).collect()
+    let (counters, mut failed) = all.into_inner().expect("every thread has ended");
+    failed.sort_by_key(|report| report.seed);
+    (counters, failed)
+}
+
+fn on_all_cores(work: impl Fn() + Sync) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(&work);
+        }
+    });
 }
 
 /// The kept seeds: one a line, behind it why.

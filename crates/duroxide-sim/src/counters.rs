@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 /// Without these a run of many seeds has not tested what it is for.
-const IMPORTANT: [&str; 16] = [
+const IMPORTANT: [&str; 30] = [
     "call failed before the commit",
     "call done, answer lost",
     "call or answer delayed",
     "outage of one",
     "outage of the store",
-    "crash before ack_turn",
-    "crash after ack_turn",
-    "crash before ack_work",
-    "crash after ack_work",
+    "crash before ack_orchestration_item",
+    "crash after ack_orchestration_item",
+    "crash before ack_work_item",
+    "crash after ack_work_item",
     "lock expired",
     "taken over from another node",
     "stale ack refused",
@@ -20,6 +20,20 @@ const IMPORTANT: [&str; 16] = [
     "completion won against a cancel",
     "poisoned",
     "turn compared with its replay",
+    "lock that expires at once",
+    "delivered twice",
+    "delivered in another order",
+    "fetch found nothing",
+    "outage of minutes or hours",
+    "node upgraded",
+    "graceful restart",
+    "the store's clock set back",
+    "the store's clock set forward",
+    "instance deleted by force",
+    "finished instance deleted",
+    "running instance survived a bulk deletion",
+    "old executions removed",
+    "activity begun after its lock was gone",
 ];
 
 /// How often each thing happened.

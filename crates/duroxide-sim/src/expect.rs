@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::program::{Act, Does, End, PANIC_MARK, Program, Step, VERSIONS, event_data, queue_message};
+use crate::program::{
+    Act, Does, End, OLD_VERSIONS, PANIC_MARK, Program, ProgramId, Step, VERSIONS, event_data, queue_message,
+};
 
 /// A value, as far as it is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +25,9 @@ pub(crate) enum Expect {
 pub(crate) trait Neighbours {
     /// The reasons that clients gave when they cancelled this id.
     fn cancel_reasons(&self, id: &str) -> Vec<String>;
+
+    /// A program by its place.
+    fn program(&self, id: ProgramId) -> &Program;
 }
 
 impl Expect {
@@ -54,8 +59,7 @@ pub(crate) fn of_program(program: &Program, neighbours: &dyn Neighbours) -> Expe
     let mut results = Vec::new();
     let mut version = program.version.clone();
     for part in &program.executions {
-        let latest = VERSIONS[VERSIONS.len() - 1].to_string();
-        results.push(Expect::Exactly(json!({ "version": version.unwrap_or(latest) })));
+        results.push(of_version(version.as_deref()));
         for step in &part.steps {
             if kills(step) {
                 return Expect::ErrorBegins("poison: ".to_string());
@@ -84,7 +88,23 @@ fn kills(step: &Step) -> bool {
         | Step::Child { .. }
         | Step::Detached { .. }
         | Step::Guid
-        | Step::Now => false,
+        | Step::Now
+        | Step::Retry { .. }
+        | Step::Within { .. }
+        | Step::KvSet { .. }
+        | Step::KvClear { .. }
+        | Step::KvGet { .. }
+        | Step::KvOf { .. }
+        | Step::Status { .. } => false,
+    }
+}
+
+/// Without a version the latest of the node that runs the first turn, which may be upgraded or not.
+fn of_version(asked: Option<&str>) -> Expect {
+    let is = |version: &str| Expect::Exactly(json!({ "version": version }));
+    match asked {
+        Some(version) => is(version),
+        None => Expect::AnyOf(vec![is(VERSIONS[VERSIONS.len() - 1]), is(VERSIONS[OLD_VERSIONS - 1])]),
     }
 }
 
@@ -100,7 +120,7 @@ fn of_step(step: &Step, neighbours: &dyn Neighbours) -> Expect {
             Expect::Exactly(json!({ "ok": messages }))
         }
         Step::Child { id, program } => {
-            let mut expected = vec![of_program(program, neighbours)];
+            let mut expected = vec![of_program(neighbours.program(*program), neighbours)];
             if let Some(id) = id {
                 expected.push(error(&format!("sub-orchestration instance id '{id}' already exists")));
                 let reasons = neighbours.cancel_reasons(id);
@@ -112,6 +132,19 @@ fn of_step(step: &Step, neighbours: &dyn Neighbours) -> Expect {
         Step::Guid => Expect::Guid,
         Step::Now => Expect::Now,
         Step::KillTurn => Expect::ErrorBegins("poison: ".to_string()),
+        Step::Retry { act, attempts } if act.fails_first >= *attempts => error(&failed(act)),
+        Step::Retry { act, .. } => of_activity(act),
+        Step::Within { act, .. } => {
+            Expect::AnyOf(vec![of_activity(act), Expect::ErrorBegins("timeout: ".to_string())])
+        }
+        Step::KvSet { value, .. } => Expect::Exactly(json!({ "ok": value })),
+        Step::KvClear { .. } => Expect::Exactly(json!({ "ok": Value::Null })),
+        Step::KvGet { value, .. } => Expect::Exactly(json!({ "ok": value })),
+        Step::KvOf { value, .. } => Expect::AnyOf(vec![
+            Expect::Exactly(json!({ "ok": Value::Null })),
+            Expect::Exactly(json!({ "ok": value })),
+        ]),
+        Step::Status { text } => Expect::Exactly(json!({ "ok": text })),
     }
 }
 

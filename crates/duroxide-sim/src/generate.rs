@@ -1,6 +1,8 @@
 //! The workload of a seed: programs, and what clients do with them and when.
 
-use crate::program::{Act, Does, End, Input, Part, Program, Step, VERSIONS, event_data, queue_message};
+use crate::program::{
+    Act, Does, End, Input, Part, Program, ProgramId, Step, VERSIONS, event_data, queue_message,
+};
 use crate::rng::Rng;
 
 /// How long clients go on sending, in virtual milliseconds.
@@ -17,6 +19,12 @@ pub(crate) struct Workload {
     /// Whether something among it kills processes.
     pub(crate) kills: bool,
     numbered: u64,
+    /// All programs; the others name them by their place.
+    pub(crate) programs: Vec<Program>,
+    /// Keys that some instance may set, with the instance.
+    shared_keys: Vec<(String, String)>,
+    /// Whether what is generated now must not name an instance: it will be deleted with all its children.
+    unnamed: bool,
 }
 
 /// One call of a client.
@@ -30,10 +38,27 @@ pub(crate) struct Call {
 /// What a client sends.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Send {
-    Start { version: Option<String>, input: String },
-    Raise { name: String, data: String },
-    Enqueue { queue: String, data: String },
-    Cancel { reason: String },
+    Start {
+        version: Option<String>,
+        input: String,
+    },
+    Raise {
+        name: String,
+        data: String,
+    },
+    Enqueue {
+        queue: String,
+        data: String,
+    },
+    Cancel {
+        reason: String,
+    },
+    /// By force, whatever it does.
+    Delete,
+    /// With the call that deletes what has finished.
+    DeleteFinished,
+    /// Of old executions.
+    Prune,
 }
 
 /// Whether clients know the instance's id and can send to it.
@@ -46,23 +71,51 @@ enum Reach<'a> {
 impl Workload {
     pub(crate) fn of(rng: &mut Rng) -> Self {
         let mut workload = Self::default();
-        for _ in 0..rng.range(3, 9) {
+        for _ in 0..rng.range(2, 6) {
             workload.add_root(rng);
         }
         if rng.one_in(8) {
             workload.add_killer(rng);
+        }
+        if rng.one_in(3) {
+            workload.add_doomed(rng);
+        }
+        if rng.one_in(3) {
+            workload.add_finishing(rng);
         }
         let ids = workload.known_ids.clone();
         for id in ids {
             if rng.one_in(5) {
                 let reason = workload.name("cancelled by client ");
                 let at_ms = rng.range(0, CLIENT_TIME_MS);
-                workload.calls.push(Call { at_ms, instance: id, what: Send::Cancel { reason } });
+                workload.calls.push(Call { at_ms, instance: id.clone(), what: Send::Cancel { reason } });
+            }
+            if rng.one_in(10) {
+                let at_ms = rng.range(0, CLIENT_TIME_MS);
+                workload.calls.push(Call { at_ms, instance: id, what: Send::Prune });
             }
         }
         // A stable order: the order of generation decides among equal times.
         workload.calls.sort_by_key(|call| call.at_ms);
         workload
+    }
+
+    /// The instances that clients start, in the order of their first start.
+    pub(crate) fn roots(&self) -> Vec<String> {
+        let mut roots: Vec<String> = Vec::new();
+        for call in &self.calls {
+            if matches!(call.what, Send::Start { .. }) && !roots.contains(&call.instance) {
+                roots.push(call.instance.clone());
+            }
+        }
+        roots
+    }
+
+    /// Leaves out all calls about these roots.
+    pub(crate) fn leave_out(&mut self, places: &[usize]) {
+        let roots = self.roots();
+        let left_out: Vec<&String> = places.iter().filter_map(|place| roots.get(*place)).collect();
+        self.calls.retain(|call| !left_out.contains(&&call.instance));
     }
 
     fn name(&mut self, prefix: &str) -> String {
@@ -77,10 +130,19 @@ impl Workload {
     }
 
     fn start(&mut self, rng: &mut Rng, id: &str, program: Program) {
-        let at_ms = rng.range(0, CLIENT_TIME_MS / 2);
+        self.start_by(rng, id, program, CLIENT_TIME_MS / 2);
+    }
+
+    fn start_by(&mut self, rng: &mut Rng, id: &str, program: Program, by_ms: u64) {
+        let at_ms = rng.range(0, by_ms);
         let version = program.version.clone();
-        let input = Input::first(program).to_json();
+        let input = Input::first(self.add_program(program)).to_json();
         self.calls.push(Call { at_ms, instance: id.to_string(), what: Send::Start { version, input } });
+    }
+
+    fn add_program(&mut self, program: Program) -> ProgramId {
+        self.programs.push(program);
+        self.programs.len() - 1
     }
 
     /// A program that kills every process that runs it, until it is poisoned.
@@ -88,7 +150,7 @@ impl Workload {
         self.kills = true;
         let id = self.new_id("killer-");
         let kill = if rng.one_in(2) {
-            Step::Activity(Act { tag: "kill".to_string(), does: Does::Kill, ms: rng.range(0, 50) })
+            Step::Activity(Act::plain("kill".to_string(), Does::Kill, rng.range(0, 50)))
         } else {
             Step::KillTurn
         };
@@ -96,12 +158,38 @@ impl Workload {
         let part = Part { steps, next_version: None };
         let program = Program { version: None, executions: vec![part], end: End::Return };
         let program = if rng.one_in(2) {
-            let steps = vec![Step::Child { id: None, program: Box::new(program) }];
+            let steps = vec![Step::Child { id: None, program: self.add_program(program) }];
             Program { version: None, executions: vec![Part { steps, next_version: None }], end: End::Return }
         } else {
             program
         };
         self.start(rng, &id, program);
+    }
+
+    /// A root that is deleted by force at any time, and perhaps started again under the same id.
+    fn add_doomed(&mut self, rng: &mut Rng) {
+        let id = self.name("doomed-");
+        self.unnamed = true;
+        for _ in 0..rng.range(1, 4) {
+            let program = self.program(rng, Reach::Generated, 1);
+            self.start_by(rng, &id, program, CLIENT_TIME_MS);
+            let at_ms = rng.range(0, CLIENT_TIME_MS);
+            self.calls.push(Call { at_ms, instance: id.clone(), what: Send::Delete });
+        }
+        self.unnamed = false;
+    }
+
+    /// A root of many executions that is deleted once it has finished, asked for again and again.
+    fn add_finishing(&mut self, rng: &mut Rng) {
+        let id = self.name("finishing-");
+        let parts =
+            (0..rng.range(2, 8)).map(|_| Part { steps: vec![self.activity(rng)], next_version: None });
+        let program = Program { version: None, executions: parts.collect(), end: End::Return };
+        self.start_by(rng, &id, program, CLIENT_TIME_MS / 4);
+        for _ in 0..rng.range(10, 60) {
+            let at_ms = rng.range(0, CLIENT_TIME_MS);
+            self.calls.push(Call { at_ms, instance: id.clone(), what: Send::DeleteFinished });
+        }
     }
 
     fn new_id(&mut self, prefix: &str) -> String {
@@ -115,6 +203,7 @@ impl Workload {
         let queue = self.name("queue-");
         let mut read = 0;
         let mut parts = Vec::new();
+        let mut kv: Vec<(String, Option<String>)> = Vec::new();
         for _ in 0..executions {
             let mut steps = Vec::new();
             for _ in 0..rng.range(1, 6) {
@@ -125,8 +214,16 @@ impl Workload {
                     read += usize::from(rng.one_in(2)) + 1;
                     steps.push(self.dequeue(rng, &queue, read));
                 }
+                if rng.one_in(4) {
+                    steps.push(self.state_step(rng, reach, &mut kv));
+                }
             }
             parts.push(Part { steps, next_version: version(rng) });
+        }
+        if let (Reach::Known(_), Some(part), true) = (reach, parts.last_mut(), rng.one_in(40)) {
+            // More than a hundred that wait already, in one turn.
+            read += 150;
+            part.steps.push(Step::Dequeue { queue: queue.clone(), upto: read });
         }
         if let Reach::Known(id) = reach {
             self.fill_queue(rng, id, &queue, read);
@@ -164,8 +261,44 @@ impl Workload {
         Step::First(Box::new(one), Box::new(other))
     }
 
+    /// A step about the instance's own state, or another's. `kv` is what the store must hold by now.
+    fn state_step(
+        &mut self,
+        rng: &mut Rng,
+        reach: Reach<'_>,
+        kv: &mut Vec<(String, Option<String>)>,
+    ) -> Step {
+        match rng.range(0, 6) {
+            0 if !kv.is_empty() => {
+                let at = usize::try_from(rng.next()).unwrap_or(0) % kv.len();
+                kv[at].1 = None;
+                Step::KvClear { key: kv[at].0.clone() }
+            }
+            1..3 if !kv.is_empty() => {
+                let (key, value) = rng.pick(kv).clone();
+                Step::KvGet { key, value }
+            }
+            3 => Step::Status { text: self.name("status ") },
+            4 if !self.shared_keys.is_empty() => {
+                let (instance, key) = rng.pick(&self.shared_keys).clone();
+                Step::KvOf { value: format!("value of {key}"), instance, key }
+            }
+            _ => {
+                let key = self.name("key ");
+                let value = format!("value of {key}");
+                kv.push((key.clone(), Some(value.clone())));
+                if let Reach::Known(id) = reach {
+                    self.shared_keys.push((id.to_string(), key.clone()));
+                }
+                Step::KvSet { key, value }
+            }
+        }
+    }
+
     fn step(&mut self, rng: &mut Rng, reach: Reach<'_>, depth: u32) -> Step {
-        match rng.range(0, 21) {
+        match rng.range(0, 25) {
+            21..23 => self.retry(rng),
+            23..25 => self.within(rng),
             0..5 => self.activity(rng),
             5..7 => timer(rng),
             7 => Step::Guid,
@@ -208,7 +341,28 @@ impl Workload {
             // Longer than a lock lasts without renewal.
             _ => rng.range(2_000, 20_000),
         };
-        Step::Activity(Act { tag: self.name("a"), does, ms })
+        let mut act = Act::plain(self.name("a"), does, ms);
+        match rng.range(0, 12) {
+            0 | 1 => act.session = Some(format!("session {}", rng.range(0, 3))),
+            2 => act.tagged = true,
+            3 => act.new = true,
+            _ => {}
+        }
+        Step::Activity(act)
+    }
+
+    fn retry(&mut self, rng: &mut Rng) -> Step {
+        let mut act = Act::plain(self.name("a"), Does::Succeed, rng.range(0, 300));
+        act.fails_first = u32::try_from(rng.range(0, 4)).unwrap_or(0);
+        Step::Retry { act, attempts: u32::try_from(rng.range(1, 5)).unwrap_or(1) }
+    }
+
+    /// With deadlines that pass about as often as not.
+    fn within(&mut self, rng: &mut Rng) -> Step {
+        let act = Act::plain(self.name("a"), Does::Succeed, rng.range(0, 6_000));
+        let to_start_ms = rng.one_in(2).then(|| rng.range(1, 2_000));
+        let to_close_ms = (to_start_ms.is_none() || rng.one_in(2)).then(|| rng.range(1, 6_000));
+        Step::Within { act, to_start_ms, to_close_ms }
     }
 
     fn wait(&mut self, rng: &mut Rng, reach: Reach<'_>) -> Step {
@@ -225,23 +379,26 @@ impl Workload {
             return self.activity(rng);
         }
         let id = match rng.range(0, 6) {
+            _ if self.unnamed => None,
             0..3 => None,
             3..5 => Some(self.new_id("child-")),
             // Somebody else's id: one of the two starts loses.
             _ => Some(rng.pick(&self.known_ids).clone()),
         };
         let reach = id.as_deref().map_or(Reach::Generated, Reach::Known);
-        let program = Box::new(self.program(rng, reach, depth + 1));
+        let program = self.program(rng, reach, depth + 1);
+        let program = self.add_program(program);
         Step::Child { id, program }
     }
 
     /// A child with an id that is probably taken, given up at about the time when the answer comes.
     fn taken_child(&mut self, rng: &mut Rng, depth: u32) -> Step {
-        if depth >= MAX_DEPTH {
+        if depth >= MAX_DEPTH || self.unnamed {
             return self.activity(rng);
         }
         let id = rng.pick(&self.known_ids).clone();
-        let program = Box::new(self.program(rng, Reach::Known(&id), MAX_DEPTH));
+        let program = self.program(rng, Reach::Known(&id), MAX_DEPTH);
+        let program = self.add_program(program);
         let ms = if rng.one_in(2) { 0 } else { rng.range(0, 20) };
         let other = if rng.one_in(3) { Step::Now } else { Step::Timer { ms } };
         let child = Step::Child { id: Some(id), program };
@@ -249,11 +406,12 @@ impl Workload {
     }
 
     fn detached(&mut self, rng: &mut Rng, depth: u32) -> Step {
-        if depth >= MAX_DEPTH {
+        if depth >= MAX_DEPTH || self.unnamed {
             return timer(rng);
         }
         let id = if rng.one_in(5) { rng.pick(&self.known_ids).clone() } else { self.new_id("detached-") };
-        let program = Box::new(self.program(rng, Reach::Known(&id), depth + 1));
+        let program = self.program(rng, Reach::Known(&id), depth + 1);
+        let program = self.add_program(program);
         Step::Detached { id, program }
     }
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use duroxide::OrchestrationContext;
+use duroxide::{BackoffStrategy, DurableFuture, OrchestrationContext, RetryPolicy};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::program::{ACTIVITY, End, Input, ORCHESTRATION, PANIC_MARK, Program, Step};
+use crate::program::{
+    ACTIVITY, Act, End, Input, NEW_ACTIVITY, ORCHESTRATION, PANIC_MARK, ProgramId, Step, TAG,
+};
 use crate::world::Life;
 
 /// What the steps of one execution share.
@@ -22,8 +24,9 @@ struct Scene {
 
 /// Runs one execution of a program.
 pub(crate) async fn run(life: Arc<Life>, ctx: OrchestrationContext, input: String) -> Result<String, String> {
-    let Input { program, at, mut results, seen } =
+    let Input { program: id, at, mut results, seen } =
         serde_json::from_str(&input).map_err(|cause| format!("not a program: {cause}"))?;
+    let program = life.world.programs.get(id).ok_or("no such program")?.clone();
     let scene = Scene { ctx: ctx.clone(), life, seen: Arc::new(Mutex::new(seen)) };
     results.push(json!({ "version": ctx.orchestration_version() }));
     for step in program.executions[at].steps.clone() {
@@ -32,15 +35,15 @@ pub(crate) async fn run(life: Arc<Life>, ctx: OrchestrationContext, input: Strin
     if at + 1 < program.executions.len() {
         let next_version = program.executions[at].next_version.clone();
         let seen = scene.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let next = Input { program, at: at + 1, results, seen }.to_json();
+        let next = Input { program: id, at: at + 1, results, seen }.to_json();
         return match next_version {
             Some(version) => ctx.continue_as_new_versioned(version, next).await,
             None => ctx.continue_as_new(next).await,
         };
     }
-    match program.end {
+    match &program.end {
         End::Return => Ok(Value::Array(results).to_string()),
-        End::Fail(text) => Err(text),
+        End::Fail(text) => Err(text.clone()),
         End::Panic(text) => panic!("{PANIC_MARK} {text}"),
     }
 }
@@ -50,9 +53,42 @@ impl Scene {
         let ctx = self.ctx.clone();
         match step {
             Step::Activity(act) => {
-                let input = serde_json::to_string(&act).expect("an activity holds only strings and numbers");
-                let activity = ctx.schedule_activity(ACTIVITY, input);
+                let activity = schedule(&ctx, &act);
                 async move { result_value(activity.await.map(Value::String)) }.boxed()
+            }
+            Step::Retry { act, attempts } => async move {
+                let backoff = BackoffStrategy::Fixed { delay: Duration::from_millis(act.ms) };
+                let policy = RetryPolicy::new(attempts).with_backoff(backoff);
+                let retried = ctx.schedule_activity_with_retry(ACTIVITY, input_of(&act), policy);
+                result_value(retried.await.map(Value::String))
+            }
+            .boxed(),
+            Step::Within { act, to_start_ms, to_close_ms } => {
+                let mut activity = schedule(&ctx, &act);
+                if let Some(ms) = to_start_ms {
+                    activity = activity.with_schedule_to_start(Duration::from_millis(ms));
+                }
+                if let Some(ms) = to_close_ms {
+                    activity = activity.with_start_to_close(Duration::from_millis(ms));
+                }
+                async move { result_value(activity.await.map(Value::String)) }.boxed()
+            }
+            Step::KvSet { key, value } => {
+                ctx.set_kv_value(&key, value);
+                std::future::ready(json!({ "ok": ctx.get_kv_value(&key) })).boxed()
+            }
+            Step::KvClear { key } => {
+                ctx.clear_kv_value(&key);
+                std::future::ready(json!({ "ok": ctx.get_kv_value(&key) })).boxed()
+            }
+            Step::KvGet { key, .. } => std::future::ready(json!({ "ok": ctx.get_kv_value(&key) })).boxed(),
+            Step::KvOf { instance, key, .. } => {
+                let value = ctx.get_kv_value_from_instance(instance, key);
+                async move { result_value(value.await.map(|value| json!(value))) }.boxed()
+            }
+            Step::Status { text } => {
+                ctx.set_custom_status(text);
+                std::future::ready(json!({ "ok": ctx.get_custom_status() })).boxed()
             }
             Step::All(steps) => async move {
                 let futures = steps.into_iter().map(|step| self.clone().step(step)).collect();
@@ -70,10 +106,10 @@ impl Scene {
                 async move { json!({ "ok": wait.await }) }.boxed()
             }
             Step::Dequeue { queue, upto } => self.dequeue(queue, upto).boxed(),
-            Step::Child { id, program } => child(ctx, id, *program).boxed(),
+            Step::Child { id, program } => child(self, id, program).boxed(),
             Step::Detached { id, program } => {
-                let version = program.version.clone();
-                let input = Input::first(*program).to_json();
+                let version = self.version_of(program);
+                let input = Input::first(program).to_json();
                 ctx.schedule_orchestration_versioned(ORCHESTRATION, version, id, input);
                 std::future::ready(json!({ "ok": "detached" })).boxed()
             }
@@ -85,6 +121,11 @@ impl Scene {
             }
             .boxed(),
         }
+    }
+
+    /// The version that a program asks for.
+    fn version_of(&self, program: ProgramId) -> Option<String> {
+        self.life.world.programs.get(program).and_then(|program| program.version.clone())
     }
 
     async fn dequeue(self, queue: String, upto: usize) -> Value {
@@ -107,6 +148,19 @@ impl Scene {
     }
 }
 
+fn input_of(act: &Act) -> String {
+    serde_json::to_string(act).expect("an activity holds only strings and numbers")
+}
+
+fn schedule(ctx: &OrchestrationContext, act: &Act) -> DurableFuture<Result<String, String>> {
+    let name = if act.new { NEW_ACTIVITY } else { ACTIVITY };
+    let activity = match &act.session {
+        Some(session) => ctx.schedule_activity_on_session(name, input_of(act), session),
+        None => ctx.schedule_activity(name, input_of(act)),
+    };
+    if act.tagged { activity.with_tag(TAG) } else { activity }
+}
+
 async fn timer(ctx: OrchestrationContext, ms: u64) -> Value {
     let begun = now_ms(&ctx).await;
     ctx.schedule_timer(Duration::from_millis(ms)).await;
@@ -118,8 +172,9 @@ async fn timer(ctx: OrchestrationContext, ms: u64) -> Value {
     }
 }
 
-async fn child(ctx: OrchestrationContext, id: Option<String>, program: Program) -> Value {
-    let version = program.version.clone();
+async fn child(scene: Scene, id: Option<String>, program: ProgramId) -> Value {
+    let version = scene.version_of(program);
+    let ctx = scene.ctx;
     let input = Input::first(program).to_json();
     let child = match id {
         Some(id) => ctx.schedule_sub_orchestration_versioned_with_id(ORCHESTRATION, version, id, input),

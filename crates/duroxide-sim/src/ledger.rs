@@ -1,9 +1,9 @@
 //! What was promised: every answer that said `Ok`, to be compared with what the store holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use duroxide::Event;
 use duroxide::providers::WorkItem;
+use duroxide::{Event, EventKind};
 use serde_json::Value;
 
 use crate::generate::Send;
@@ -27,6 +27,16 @@ pub(crate) struct Ledger {
     pub(crate) seen_ends: BTreeMap<String, Value>,
     /// Who fetched an instance or activity last.
     pub(crate) holders: BTreeMap<String, Actor>,
+    /// The schedules of each activity, in the order in which they were first run.
+    schedules: BTreeMap<String, Vec<ActivityKey>>,
+    /// The process in which an activity ran to its end.
+    ran_to_end: BTreeMap<ActivityKey, String>,
+    /// Processes that have ended or are about to.
+    ended_lives: BTreeSet<String>,
+    /// Root instances that clients delete: what belongs to them may be gone.
+    deletable: BTreeSet<String>,
+    /// Instances whose old executions clients remove.
+    pub(crate) prunable: BTreeSet<String>,
 }
 
 /// A call of a client that returned `Ok`.
@@ -42,10 +52,76 @@ impl Ledger {
         self.holders.insert(item, actor)
     }
 
+    /// Which schedule of the activity this is, counted from 0.
+    pub(crate) fn nth_schedule(&mut self, tag: &str, key: ActivityKey) -> u32 {
+        let schedules = self.schedules.entry(tag.to_string()).or_default();
+        let known = schedules.iter().position(|known| *known == key);
+        let nth = known.unwrap_or_else(|| {
+            schedules.push(key);
+            schedules.len() - 1
+        });
+        u32::try_from(nth).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn ran(&mut self, key: ActivityKey, life: &str) {
+        self.ran_to_end.insert(key, life.to_string());
+    }
+
+    pub(crate) fn life_ends(&mut self, life: &str) {
+        self.ended_lives.insert(life.to_string());
+    }
+
+    /// The process that has the result of this activity and lives.
+    pub(crate) fn has_result(&self, key: &ActivityKey) -> Option<&str> {
+        // An activity of a deleted instance may end after another has got its id.
+        let ran = self.ran_to_end.get(key).filter(|_| !self.is_deletable(&key.0));
+        ran.map(String::as_str).filter(|life| !self.ended_lives.contains(*life))
+    }
+
+    /// From now on this root and its tree may vanish.
+    pub(crate) fn may_vanish(&mut self, root: &str) {
+        self.deletable.insert(root.to_string());
+    }
+
+    pub(crate) fn is_deletable(&self, instance: &str) -> bool {
+        self.deletable.contains(root_of(instance))
+    }
+
+    /// Whether a start of the instance was acknowledged, and it has not been deleted since.
+    pub(crate) fn is_started(&self, instance: &str) -> bool {
+        let mut of_instance =
+            self.acknowledged.iter().filter(|acknowledged| acknowledged.instance == instance);
+        of_instance.any(|acknowledged| matches!(acknowledged.what, Send::Start { .. }))
+    }
+
+    /// Whether what was acknowledged for the instance says that it has ended.
+    pub(crate) fn has_ended(&self, instance: &str) -> bool {
+        let last = self.histories.iter().rfind(|((id, _), _)| id == instance);
+        last.and_then(|(_, events)| events.last()).is_some_and(|event| {
+            event.is_terminal() && !matches!(event.kind, EventKind::OrchestrationContinuedAsNew { .. })
+        })
+    }
+
+    /// The root and its tree are gone.
+    pub(crate) fn forget(&mut self, root: &str) {
+        self.histories.retain(|(id, _), _| root_of(id) != root);
+        self.completions.retain(|(id, _, _), _| root_of(id) != root);
+        self.ran_to_end.retain(|(id, _, _), _| root_of(id) != root);
+        self.acknowledged.retain(|acknowledged| acknowledged.instance != root);
+        for schedules in self.schedules.values_mut() {
+            schedules.retain(|(id, _, _)| root_of(id) != root);
+        }
+    }
+
     pub(crate) fn append(&mut self, execution_id: u64, events: &[Event]) {
         if let Some(first) = events.first() {
             let history = self.histories.entry((first.instance_id.clone(), execution_id)).or_default();
             history.extend_from_slice(events);
         }
     }
+}
+
+/// The root of the tree that an instance with generated ids belongs to.
+fn root_of(instance: &str) -> &str {
+    instance.split("::sub::").next().unwrap_or(instance)
 }

@@ -23,6 +23,7 @@ mod faults;
 mod generate;
 mod interpret;
 mod ledger;
+mod names;
 mod nodes;
 mod program;
 mod rng;
@@ -32,5 +33,6 @@ mod trace;
 mod world;
 
 pub use counters::Counters;
+pub use duroxide_core::protection::Protection;
 pub use simulate::{Breakage, Report, Setup, simulate};
 pub use trace::Keep;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 mod arguments;
 mod campaign;
+mod shrink;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -12,8 +13,9 @@ fn main() -> ExitCode {
             say(arguments::USAGE);
             ExitCode::SUCCESS
         }
-        Ok(arguments::Command::One { seed }) => campaign::one(seed),
+        Ok(arguments::Command::One(setup)) => campaign::one(setup),
         Ok(arguments::Command::Many { from, seeds }) => campaign::many(from, seeds),
+        Ok(arguments::Command::Protections { seeds }) => campaign::protections(seeds),
         Err(message) => {
             complain(&format!("{message}\n\n{}", arguments::USAGE));
             ExitCode::from(2)

@@ -9,8 +9,17 @@ use serde_json::Value;
 pub(crate) const ORCHESTRATION: &str = "program";
 /// The name of the generic activity.
 pub(crate) const ACTIVITY: &str = "act";
-/// The versions that every node has, oldest first.
-pub(crate) const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
+/// The same, where only upgraded nodes have it.
+pub(crate) const NEW_ACTIVITY: &str = "act of the new release";
+/// The versions of the orchestration, oldest first. Nodes before the upgrade lack the last.
+pub(crate) const VERSIONS: [&str; 3] = ["1.0.0", "2.0.0", "3.0.0"];
+/// How many of them a node has before the upgrade.
+pub(crate) const OLD_VERSIONS: usize = 2;
+/// The tag that only some nodes accept.
+pub(crate) const TAG: &str = "gpu";
+
+/// A program by its place in the simulation's list; inputs stay small that way.
+pub(crate) type ProgramId = usize;
 
 /// What one instance does, over all its executions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,14 +67,48 @@ pub(crate) enum Step {
     },
     Child {
         id: Option<String>,
-        program: Box<Program>,
+        program: ProgramId,
     },
     Detached {
         id: String,
-        program: Box<Program>,
+        program: ProgramId,
     },
     Guid,
     Now,
+    /// An activity that fails at first, under a policy of so many attempts.
+    Retry {
+        act: Act,
+        attempts: u32,
+    },
+    /// An activity with deadlines.
+    Within {
+        act: Act,
+        to_start_ms: Option<u64>,
+        to_close_ms: Option<u64>,
+    },
+    /// Sets a key and reads it again.
+    KvSet {
+        key: String,
+        value: String,
+    },
+    KvClear {
+        key: String,
+    },
+    /// Reads a key that an earlier step, perhaps of an earlier execution, has set or cleared.
+    KvGet {
+        key: String,
+        value: Option<String>,
+    },
+    /// Reads a key of another instance.
+    KvOf {
+        instance: String,
+        key: String,
+        value: String,
+    },
+    /// Sets the custom status and reads it again.
+    Status {
+        text: String,
+    },
     /// A turn that kills its process, whenever it is run.
     KillTurn,
 }
@@ -77,6 +120,19 @@ pub(crate) struct Act {
     pub(crate) does: Does,
     /// How long it takes.
     pub(crate) ms: u64,
+    /// How many of its schedules fail before one ends as it is to.
+    pub(crate) fails_first: u32,
+    pub(crate) session: Option<String>,
+    /// Whether it carries [`TAG`].
+    pub(crate) tagged: bool,
+    /// Whether it is [`NEW_ACTIVITY`].
+    pub(crate) new: bool,
+}
+
+impl Act {
+    pub(crate) fn plain(tag: String, does: Does, ms: u64) -> Self {
+        Self { tag, does, ms, fails_first: 0, session: None, tagged: false, new: false }
+    }
 }
 
 /// How an activity ends.
@@ -92,7 +148,7 @@ pub(crate) enum Does {
 /// The input of an execution: the program and what the executions before left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Input {
-    pub(crate) program: Program,
+    pub(crate) program: ProgramId,
     pub(crate) at: usize,
     pub(crate) results: Vec<Value>,
     /// The different messages seen in each queue, in their order.
@@ -100,7 +156,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    pub(crate) fn first(program: Program) -> Self {
+    pub(crate) fn first(program: ProgramId) -> Self {
         Self { program, at: 0, results: Vec::new(), seen: BTreeMap::new() }
     }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use duroxide_core::protection::Protection;
+
 use crate::counters::Counters;
 use crate::generate::{Call, Send, Workload};
 use crate::program::PANIC_MARK;
@@ -20,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(20 * 60);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a simulation is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     /// Decides everything.
     pub seed: u64,
@@ -28,12 +30,25 @@ pub struct Setup {
     pub keep: Keep,
     /// How the store is broken, to see that the checks notice.
     pub breakage: Breakage,
+    /// Which protection is switched off, to see that it is needed and that the checks notice.
+    pub without: Option<Protection>,
+    /// Which of the generated root programs are left out, by their place, to make a failure small.
+    pub leave_out: Vec<usize>,
+    /// Whether no call fails: what is left is the workload alone.
+    pub fair: bool,
 }
 
 impl Setup {
     /// A simulation of this seed on a store that works.
     pub fn of_seed(seed: u64) -> Self {
-        Self { seed, keep: Keep::Hash, breakage: Breakage::None }
+        Self {
+            seed,
+            keep: Keep::Hash,
+            breakage: Breakage::None,
+            without: None,
+            leave_out: Vec::new(),
+            fair: false,
+        }
     }
 }
 
@@ -57,6 +72,8 @@ pub enum Breakage {
 pub struct Report {
     /// The seed.
     pub seed: u64,
+    /// How many root programs the seed generates, those left out included.
+    pub roots: usize,
     /// The hash of all that happened, in its order.
     pub hash: u64,
     /// What was violated; empty if nothing was.
@@ -86,14 +103,18 @@ pub fn simulate(setup: Setup) -> Report {
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing from the system");
+    Protection::switch_off(setup.without);
     let report = runtime.block_on(run(setup));
     drop(runtime);
+    Protection::switch_off(None);
     report
 }
 
 async fn run(setup: Setup) -> Report {
-    let workload = Workload::of(&mut Rng::new(setup.seed, 3));
-    let world = Arc::new(World::new(setup, &workload));
+    let mut workload = Workload::of(&mut Rng::new(setup.seed, 3));
+    let roots = workload.roots().len();
+    workload.leave_out(&setup.leave_out);
+    let world = Arc::new(World::new(&setup, &workload));
     world.trace("weather", format_args!("{:?}", world.weather));
     let supervisors: Vec<_> =
         (0..NODES).map(|node| tokio::spawn(nodes::supervise(world.clone(), node))).collect();
@@ -101,7 +122,9 @@ async fn run(setup: Setup) -> Report {
     let mut senders = Vec::new();
     let mut waiters = Vec::new();
     for (instance, calls) in by_instance(workload) {
-        if calls.iter().any(|call| matches!(call.what, Send::Start { .. })) {
+        let starts = calls.iter().any(|call| matches!(call.what, Send::Start { .. }));
+        let deletes = calls.iter().any(|call| matches!(call.what, Send::Delete | Send::DeleteFinished));
+        if starts && !deletes {
             waiters.push(tokio::spawn(clients::wait(world.clone(), instance)));
         }
         senders.push(tokio::spawn(clients::send_all(world.clone(), calls)));
@@ -129,6 +152,7 @@ async fn run(setup: Setup) -> Report {
     let closed = world.close();
     Report {
         seed: setup.seed,
+        roots,
         hash: closed.hash,
         failures: closed.failures,
         counters: closed.counters,
@@ -174,19 +198,17 @@ fn by_instance(workload: Workload) -> BTreeMap<String, Vec<Call>> {
     calls
 }
 
-/// Silences the panics that programs ask for and remembers the others.
+/// Silences the panics that programs ask for and remembers the others, for the report.
 fn hear_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
+        std::panic::set_hook(Box::new(|info| {
             let payload = info.payload();
             let text = payload.downcast_ref::<String>().map(String::as_str);
             if text.is_some_and(|text| text.contains(PANIC_MARK)) {
                 return;
             }
             UNEXPECTED_PANICS.with_borrow_mut(|panics| panics.push(info.to_string()));
-            before(info);
         }));
     });
 }

@@ -49,6 +49,9 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../../docs/orchestration-guide.md")]
     struct OrchestrationGuide;
+    #[cfg(feature = "test-hooks")]
+    #[doc = include_str!("../../../docs/reliability.md")]
+    struct Reliability;
     #[cfg(feature = "provider-test")]
     #[doc = include_str!("../../../docs/provider-guide.md")]
     struct ProviderGuide;

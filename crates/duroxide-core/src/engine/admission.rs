@@ -5,7 +5,8 @@ use super::mismatch::{completion_kind_mismatch, no_matching_schedule};
 use super::schedules::{Found, ScheduleKind};
 use super::slot::Resolution;
 use super::turn::DropReason;
-use crate::model::{ErrorDetails, EventKind, WorkItem, reply_to_colliding_start};
+use crate::model::{AppErrorKind, ErrorDetails, EventKind, WorkItem, reply_to_colliding_start};
+use crate::protection::Protection;
 
 impl Execution {
     /// Admits one message.
@@ -85,6 +86,9 @@ impl Execution {
         }
         match self.schedules.find(id, kind) {
             Found::Open => self.admit_event(Some(id), event, pass),
+            Found::Closed(_) if Protection::DuplicatesAreDropped.is_off() => {
+                self.admit_event(Some(id), event, pass)
+            }
             Found::Closed(reason) => {
                 pass.actions.dropped.push(reason);
                 Ok(())
@@ -151,6 +155,13 @@ impl Execution {
             }
             EventKind::QueueEventDelivered { name, data } => {
                 self.arrivals += 1;
+                if self.arrivals > 100 && Protection::NoIterationLimit.is_off() {
+                    return Err(Stop::Failed(ErrorDetails::Application {
+                        kind: AppErrorKind::OrchestrationFailed,
+                        message: "too many iterations".to_string(),
+                        retryable: false,
+                    }));
+                }
                 let delivery = self.queues.arrive(name, self.arrivals, data.clone());
                 self.deliver(ScheduleKind::Dequeue, delivery);
                 Ok(())

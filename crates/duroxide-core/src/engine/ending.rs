@@ -14,6 +14,7 @@ use crate::model::{
     ScheduledActivityIdentifier, WorkItem, columns_of, open_work, reply_to_colliding_start, state_changes,
     status,
 };
+use crate::protection::Protection;
 
 /// What an execution has scheduled and not got back.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -181,7 +182,7 @@ fn cancel_open_work(
         let event = EventKind::SubOrchestrationCancelRequested { reason: TERMINAL_REASON.to_string() };
         tape.append(Some(id), event);
         // An execution that gave a child its own id must not cancel itself.
-        if instance != identity.instance {
+        if instance != identity.instance && !Protection::ChildrenEndWithParent.is_off() {
             let cancel = WorkItem::CancelInstance { instance, reason: told.to_string() };
             actions.orchestrator_items.push(cancel);
         }

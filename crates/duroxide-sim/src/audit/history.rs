@@ -2,35 +2,67 @@
 
 use std::collections::BTreeMap;
 
-use duroxide::providers::memory::{InstanceSnapshot, Snapshot};
+use duroxide::providers::memory::{Inspection, InstanceSnapshot, Snapshot};
 use duroxide::{Event, EventKind};
 
 use super::{Findings, events};
+use crate::ledger::Ledger;
 
-pub(super) fn check(snapshot: &Snapshot, findings: &mut Findings) {
+pub(super) fn check(snapshot: &Snapshot, ledger: &Ledger, findings: &mut Findings) {
     for (id, instance) in &snapshot.instances {
-        let mut last_timestamp = 0;
+        if instance.executions.is_empty() {
+            findings.push(format!("{id}: has no execution"));
+        }
+        let complete = !ledger.prunable.contains(id);
+        let mut last_execution = 0;
         for (execution_id, execution) in &instance.executions {
             let name = format!("{id}/{execution_id}");
             let events = events(execution);
+            if complete && *execution_id != last_execution + 1 {
+                findings.push(format!("{name}: follows execution {last_execution}"));
+            }
+            last_execution = *execution_id;
             if events.len() != execution.events.len() {
                 findings.push(format!("{name}: an event does not decode"));
             }
-            for (event, expected_id) in events.iter().zip(1..) {
-                if event.event_id != expected_id {
-                    findings.push(format!("{name}: event {} stands at {expected_id}", event.event_id));
-                }
-                if event.timestamp_ms < last_timestamp {
-                    findings.push(format!("{name}: time runs backwards at event {}", event.event_id));
-                }
-                last_timestamp = event.timestamp_ms;
-                if event.instance_id != *id || event.execution_id != *execution_id {
-                    findings.push(format!("{name}: event {} belongs elsewhere", event.event_id));
-                }
-            }
+            check_events(id, *execution_id, &events, findings);
             check_ends(&name, &events, findings);
             check_status(&name, instance, *execution_id, &events, findings);
             check_completions(&name, &events, findings);
+        }
+    }
+}
+
+/// The same for the current execution of one instance.
+pub(super) fn check_current(id: &str, inspection: &Inspection<'_>, findings: &mut Findings) {
+    let execution_id = inspection.current_execution_id;
+    let name = format!("{id}/{execution_id}");
+    if inspection.events.len() != inspection.event_count {
+        findings.push(format!("{name}: an event does not decode"));
+    }
+    check_events(id, execution_id, &inspection.events, findings);
+    check_ends(&name, &inspection.events, findings);
+    check_completions(&name, &inspection.events, findings);
+    let says = word_of(&inspection.events);
+    if says != inspection.status {
+        findings.push(format!("{name}: the history says {says}, the instance's row {}", inspection.status));
+    }
+}
+
+fn check_events(id: &str, execution_id: u64, events: &[&Event], findings: &mut Findings) {
+    // A clock may be set back between two executions, but not within one.
+    let mut last_timestamp = 0;
+    for (event, expected_id) in events.iter().zip(1..) {
+        let name = || format!("{id}/{execution_id}: event {}", event.event_id);
+        if event.event_id != expected_id {
+            findings.push(format!("{} stands at {expected_id}", name()));
+        }
+        if event.timestamp_ms < last_timestamp {
+            findings.push(format!("{}: time runs backwards", name()));
+        }
+        last_timestamp = event.timestamp_ms;
+        if event.instance_id != *id || event.execution_id != execution_id {
+            findings.push(format!("{} belongs elsewhere", name()));
         }
     }
 }
@@ -65,12 +97,7 @@ fn check_status(
     findings: &mut Findings,
 ) {
     let is_current = execution_id == instance.current_execution_id;
-    let says = match events.last().map(|event| &event.kind) {
-        Some(EventKind::OrchestrationCompleted { .. }) => "Completed",
-        Some(EventKind::OrchestrationFailed { .. }) => "Failed",
-        Some(EventKind::OrchestrationContinuedAsNew { .. }) => "ContinuedAsNew",
-        Some(_) | None => "Running",
-    };
+    let says = word_of(events);
     let execution_status = instance.executions.get(&execution_id).map_or("", |execution| execution.status);
     if says != execution_status {
         findings.push(format!("{name}: the history says {says}, the execution's row {execution_status}"));
@@ -80,6 +107,16 @@ fn check_status(
     }
     if !is_current && says != "ContinuedAsNew" {
         findings.push(format!("{name}: was followed by another execution but ended as {says}"));
+    }
+}
+
+/// The status that a history tells.
+fn word_of(events: &[&Event]) -> &'static str {
+    match events.last().map(|event| &event.kind) {
+        Some(EventKind::OrchestrationCompleted { .. }) => "Completed",
+        Some(EventKind::OrchestrationFailed { .. }) => "Failed",
+        Some(EventKind::OrchestrationContinuedAsNew { .. }) => "ContinuedAsNew",
+        Some(_) | None => "Running",
     }
 }
 

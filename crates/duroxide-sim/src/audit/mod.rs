@@ -20,12 +20,25 @@ pub(crate) fn check(world: &World) {
     let snapshot = world.store.snapshot();
     let findings = world.ledger(|ledger| {
         let mut findings = Vec::new();
-        history::check(&snapshot, &mut findings);
-        scheduled::check(&snapshot, &mut findings);
+        history::check(&snapshot, ledger, &mut findings);
+        scheduled::check(world, &snapshot, &mut findings);
         promises::check(&snapshot, ledger, &mut findings);
         findings
     });
     for finding in findings {
+        world.fail(finding);
+    }
+}
+
+/// What must hold after every commit, of the instance that it is about.
+pub(crate) fn check_instance(world: &World, instance: &str) {
+    let findings = world.store.inspect(instance, |inspection| {
+        let mut findings = Vec::new();
+        history::check_current(instance, inspection, &mut findings);
+        scheduled::check_one(instance, inspection, &mut findings);
+        findings
+    });
+    for finding in findings.unwrap_or_default() {
         world.fail(finding);
     }
 }
@@ -36,7 +49,7 @@ pub(crate) fn check_end(world: &World) {
     let snapshot = world.store.snapshot();
     let ended = world.ledger(|ledger| {
         let mut ended = outcome::Ended::default();
-        outcome::check(&snapshot, ledger, &mut ended);
+        outcome::check(&world.programs, &snapshot, ledger, &mut ended);
         ended
     });
     for what in ended.counts {

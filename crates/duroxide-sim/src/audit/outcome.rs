@@ -1,6 +1,7 @@
 //! Every instance ended as its program says, or because somebody who may had cancelled it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use duroxide::providers::memory::{InstanceSnapshot, Snapshot};
 use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind};
@@ -11,7 +12,7 @@ use crate::expect::{self, Expect, Neighbours};
 use crate::generate::Send;
 use crate::interpret::{parsed, result_value};
 use crate::ledger::Ledger;
-use crate::program::Input;
+use crate::program::{Input, Program, ProgramId};
 
 /// What the ends show.
 #[derive(Debug, Default)]
@@ -20,13 +21,14 @@ pub(super) struct Ended {
     pub(super) counts: Vec<&'static str>,
 }
 
-pub(super) fn check(snapshot: &Snapshot, ledger: &Ledger, ended: &mut Ended) {
+pub(super) fn check(programs: &[Arc<Program>], snapshot: &Snapshot, ledger: &Ledger, ended: &mut Ended) {
     for id in running(snapshot) {
         ended.findings.push(format!("{id}: has not ended"));
     }
     for (id, instance) in &snapshot.instances {
         if let Some(end) = last_event(instance) {
-            check_instance(id, instance, end, snapshot, ledger, ended);
+            let known = Known { programs, ledger };
+            check_instance(id, instance, end, snapshot, &known, ended);
         }
         if !instance.executions.is_empty() && instance.executions.len() > 1 {
             ended.counts.push("continued as new");
@@ -40,7 +42,8 @@ pub(super) fn check(snapshot: &Snapshot, ledger: &Ledger, ended: &mut Ended) {
     }
     for acknowledged in &ledger.acknowledged {
         let exists = snapshot.instances.contains_key(&acknowledged.instance);
-        if matches!(acknowledged.what, Send::Start { .. }) && !exists {
+        let deletable = ledger.is_deletable(&acknowledged.instance);
+        if matches!(acknowledged.what, Send::Start { .. }) && !exists && !deletable {
             ended.findings.push(format!("{}: its start was acknowledged and is gone", acknowledged.instance));
         }
     }
@@ -67,9 +70,10 @@ fn check_instance(
     instance: &InstanceSnapshot,
     end: &Event,
     snapshot: &Snapshot,
-    ledger: &Ledger,
+    known: &Known<'_>,
     ended: &mut Ended,
 ) {
+    let ledger = known.ledger;
     let cancelled_by_client = ledger.cancels.contains_key(id);
     if let EventKind::OrchestrationFailed { details } = &end.kind {
         match details {
@@ -91,11 +95,11 @@ fn check_instance(
     if cancelled_by_client {
         ended.counts.push("completion won against a cancel");
     }
-    let Some(program) = program_of(instance) else {
+    let Some(program) = program_of(instance).and_then(|input| known.programs.get(input.program)) else {
         ended.findings.push(format!("{id}: its start holds no program"));
         return;
     };
-    let expected: Expect = expect::of_program(&program.program, &KnownCancels { ledger });
+    let expected: Expect = expect::of_program(program, known);
     let value = end_value(end);
     if !expected.accepts(&value) {
         ended.findings.push(format!("{id}: ended as {value}\n  expected {expected:?}"));
@@ -121,6 +125,10 @@ fn may_cancel(
         return true;
     }
     let Some(link) = &instance.parent else { return false };
+    if ledger.prunable.contains(&link.instance) {
+        // The execution that said so may have been removed.
+        return true;
+    }
     let execution =
         snapshot.instances.get(&link.instance).and_then(|parent| parent.executions.get(&link.execution_id));
     execution.map(events).unwrap_or_default().iter().any(|event| {
@@ -129,11 +137,17 @@ fn may_cancel(
     })
 }
 
-struct KnownCancels<'a> {
+/// What is known besides the store.
+struct Known<'a> {
+    programs: &'a [Arc<Program>],
     ledger: &'a Ledger,
 }
 
-impl Neighbours for KnownCancels<'_> {
+impl Neighbours for Known<'_> {
+    fn program(&self, id: ProgramId) -> &Program {
+        &self.programs[id]
+    }
+
     fn cancel_reasons(&self, id: &str) -> Vec<String> {
         self.ledger.cancels.get(id).cloned().unwrap_or_default()
     }

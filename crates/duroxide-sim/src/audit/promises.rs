@@ -16,6 +16,9 @@ pub(super) fn check(snapshot: &Snapshot, ledger: &Ledger, findings: &mut Finding
     let mut arrived: BTreeMap<&str, BTreeSet<Send>> = BTreeMap::new();
     for acknowledged in &ledger.acknowledged {
         let id = acknowledged.instance.as_str();
+        if ledger.is_deletable(id) || ledger.prunable.contains(id) {
+            continue;
+        }
         let Some(instance) = snapshot.instances.get(id) else {
             let early = snapshot.early.get(id).into_iter().flatten().any(|item| is(item, &acknowledged.what));
             let may_be_gone = matches!(acknowledged.what, Send::Cancel { .. });
@@ -29,7 +32,9 @@ pub(super) fn check(snapshot: &Snapshot, ledger: &Ledger, findings: &mut Finding
         }
         // A cancel may have come before the instance.
         let needed = match &acknowledged.what {
-            Send::Start { .. } | Send::Cancel { .. } => false,
+            Send::Start { .. } | Send::Cancel { .. } | Send::Delete | Send::DeleteFinished | Send::Prune => {
+                false
+            }
             Send::Raise { .. } | Send::Enqueue { .. } => true,
         };
         let arrived = arrived.entry(id).or_insert_with(|| arrivals(instance));
@@ -90,7 +95,15 @@ fn arrivals(instance: &InstanceSnapshot) -> BTreeSet<Send> {
 /// The store holds exactly the histories whose commits it acknowledged.
 fn check_histories(snapshot: &Snapshot, ledger: &Ledger, findings: &mut Findings) {
     for ((id, execution_id), promised) in &ledger.histories {
-        let execution = snapshot.instances.get(id).and_then(|instance| instance.executions.get(execution_id));
+        if ledger.is_deletable(id) {
+            continue;
+        }
+        let instance = snapshot.instances.get(id);
+        let execution = instance.and_then(|instance| instance.executions.get(execution_id));
+        let is_old = instance.is_some_and(|instance| instance.current_execution_id != *execution_id);
+        if execution.is_none() && is_old && ledger.prunable.contains(id) {
+            continue;
+        }
         let stored: Vec<&Event> = execution.map(events).unwrap_or_default();
         if !promised.iter().eq(stored.iter().copied()) {
             let differs = promised.iter().zip(&stored).take_while(|(one, other)| one == *other).count() + 1;

@@ -1,50 +1,66 @@
-//! Every scheduled thing is queued, running or done.
+//! Every scheduled thing is queued, running or done, and no child outlives the parent that waits for it.
 
 use std::collections::BTreeSet;
 
 use duroxide::providers::WorkItem;
-use duroxide::providers::memory::{InstanceSnapshot, Snapshot, Stored};
+use duroxide::providers::memory::{Inspection, Snapshot};
 use duroxide::{Event, EventKind};
 use duroxide_core::{ItemKind, ParentLink, columns_of};
 
-use super::{Findings, events};
+use super::Findings;
+use crate::world::World;
 
-pub(super) fn check(snapshot: &Snapshot, findings: &mut Findings) {
-    let work: BTreeSet<(&str, u64, u64)> =
-        snapshot.work.iter().map(|row| (row.instance.as_str(), row.execution_id, row.activity_id)).collect();
+pub(super) fn check(world: &World, snapshot: &Snapshot, findings: &mut Findings) {
+    for id in snapshot.instances.keys() {
+        world.store.inspect(id, |inspection| check_one(id, inspection, findings));
+    }
+    check_orphans(snapshot, findings);
+}
+
+/// What one instance has scheduled.
+pub(super) fn check_one(id: &str, inspection: &Inspection<'_>, findings: &mut Findings) {
+    if inspection.status != "Running" {
+        if !inspection.inbox.is_empty() {
+            findings.push(format!("{id}: has ended and still has an inbox"));
+        }
+        return;
+    }
+    let inbox = Inbox::of(&inspection.inbox);
+    let current = inspection.current_execution_id;
+    if inspection.events.is_empty() && !inbox.has_start {
+        findings.push(format!("{id}/{current}: has not begun and has no start in its inbox"));
+    }
+    for event in open_schedules(&inspection.events) {
+        let schedule = event.event_id;
+        let answered = inbox.answers.contains(&(current, schedule));
+        let fault = if answered {
+            None
+        } else if let EventKind::TimerCreated { .. } = &event.kind {
+            Some("a timer that will never fire")
+        } else if let EventKind::SubOrchestrationScheduled { instance: child, .. } = &event.kind {
+            let link = ParentLink { instance: id.to_string(), execution_id: current, event_id: schedule };
+            let mut running = inspection.running_children.iter();
+            let runs = running.any(|(running, waiting)| running == child && *waiting == link);
+            (!runs).then_some("a child that neither runs nor has answered")
+        } else {
+            let queued = inspection.queued.contains(&(current, schedule));
+            (!queued).then_some("an activity that is neither queued nor done")
+        };
+        if let Some(fault) = fault {
+            findings.push(format!("{id}/{current}: event {schedule} is {fault}"));
+        }
+    }
+}
+
+/// A child whose parent does not wait for it any more has been told to end.
+fn check_orphans(snapshot: &Snapshot, findings: &mut Findings) {
     for (id, instance) in &snapshot.instances {
-        if instance.status != "Running" {
-            if !instance.inbox.is_empty() {
-                findings.push(format!("{id}: has ended and still has an inbox"));
-            }
-            continue;
-        }
-        let inbox = Inbox::of(instance);
-        let current = instance.current_execution_id;
-        let events = instance.executions.get(&current).map(events).unwrap_or_default();
-        if events.is_empty() && !inbox.has_start {
-            findings.push(format!("{id}/{current}: has not begun and has no start in its inbox"));
-        }
-        for event in open_schedules(&events) {
-            let schedule = event.event_id;
-            let answered = inbox.answers.contains(&(current, schedule));
-            let fault = if answered {
-                None
-            } else if let EventKind::TimerCreated { .. } = &event.kind {
-                Some("a timer that will never fire")
-            } else if let EventKind::SubOrchestrationScheduled { instance: child, .. } = &event.kind {
-                let link = ParentLink { instance: id.clone(), execution_id: current, event_id: schedule };
-                let child = snapshot.instances.get(child);
-                let runs = child
-                    .is_some_and(|child| child.status == "Running" && child.parent.as_ref() == Some(&link));
-                (!runs).then_some("a child that neither runs nor has answered")
-            } else {
-                let queued = work.contains(&(id.as_str(), current, schedule));
-                (!queued).then_some("an activity that is neither queued nor done")
-            };
-            if let Some(fault) = fault {
-                findings.push(format!("{id}/{current}: event {schedule} is {fault}"));
-            }
+        let Some(link) = instance.parent.as_ref().filter(|_| instance.status == "Running") else { continue };
+        let Some(parent) = snapshot.instances.get(&link.instance) else { continue };
+        let waits = parent.status == "Running" && parent.current_execution_id == link.execution_id;
+        let told = instance.inbox.iter().any(|message| message.kind == ItemKind::Cancel);
+        if !waits && !told {
+            findings.push(format!("{id}: is an orphan, its parent {} has gone on or ended", link.instance));
         }
     }
 }
@@ -56,11 +72,9 @@ struct Inbox {
 }
 
 impl Inbox {
-    fn of(instance: &InstanceSnapshot) -> Self {
+    fn of(messages: &[&WorkItem]) -> Self {
         let mut inbox = Self { has_start: false, answers: BTreeSet::new() };
-        for message in &instance.inbox {
-            let Stored::Value(item) = &message.item else { continue };
-            let item: &WorkItem = item;
+        for item in messages {
             let columns = columns_of(item);
             match columns.kind {
                 ItemKind::Start | ItemKind::ContinueAsNew => inbox.has_start = true,

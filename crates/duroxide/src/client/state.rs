@@ -22,7 +22,7 @@ impl Client {
         poll_interval: Duration,
         timeout: Duration,
     ) -> Result<OrchestrationStatus, ClientError> {
-        let patience = Patience::new(timeout);
+        let mut patience = Patience::new(timeout);
         loop {
             let left = patience.left();
             let slice = left.min(poll_interval.max(SHORTEST_SLICE));
@@ -72,7 +72,7 @@ impl Client {
     ) -> Result<String, ClientError> {
         // No instance can ever have such a value.
         check_kv_key(key).map_err(ClientError::invalid)?;
-        let patience = Patience::new(timeout);
+        let mut patience = Patience::new(timeout);
         loop {
             let until = WaitUntil::KvValue(key);
             let waited = match self.provider.wait_for_instance(instance, until, patience.left()).await {

@@ -11,19 +11,22 @@ use crate::providers::{ProviderError, WaitUntil};
 
 /// What stands for a wait without end.
 const FAR_AHEAD: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-/// How long a wait pauses when the store cannot be reached.
-const OUTAGE_PAUSE: Duration = Duration::from_millis(50);
+/// How long a wait pauses when the store cannot be reached, at first; it doubles with every failure.
+const FIRST_OUTAGE_PAUSE: Duration = Duration::from_millis(50);
+/// How often it doubles: to a second and a half.
+const OUTAGE_PAUSE_DOUBLINGS: u32 = 5;
 
 /// How long a wait goes on.
 pub(super) struct Patience {
     deadline: Instant,
+    failures: u32,
 }
 
 impl Patience {
     pub(super) fn new(timeout: Duration) -> Self {
         // A deadline that cannot be expressed lies beyond all that will be waited for.
         let far = || Instant::now() + FAR_AHEAD;
-        Self { deadline: Instant::now().checked_add(timeout).unwrap_or_else(far) }
+        Self { deadline: Instant::now().checked_add(timeout).unwrap_or_else(far), failures: 0 }
     }
 
     pub(super) fn left(&self) -> Duration {
@@ -31,9 +34,11 @@ impl Patience {
     }
 
     /// Pauses after an error that may pass; gives it back if it will not, or if there is no time left.
-    pub(super) async fn wait_out(&self, error: ProviderError) -> Result<(), ClientError> {
-        if error.is_retryable() && self.left() > OUTAGE_PAUSE {
-            tokio::time::sleep(OUTAGE_PAUSE).await;
+    pub(super) async fn wait_out(&mut self, error: ProviderError) -> Result<(), ClientError> {
+        if error.is_retryable() && self.left() > FIRST_OUTAGE_PAUSE {
+            let pause = FIRST_OUTAGE_PAUSE * (1 << self.failures.min(OUTAGE_PAUSE_DOUBLINGS));
+            self.failures = self.failures.saturating_add(1);
+            tokio::time::sleep(pause.min(self.left())).await;
             return Ok(());
         }
         Err(error.into())
@@ -54,7 +59,7 @@ impl Client {
         instance: &str,
         timeout: Duration,
     ) -> Result<OrchestrationStatus, ClientError> {
-        let patience = Patience::new(timeout);
+        let mut patience = Patience::new(timeout);
         loop {
             match self.provider.wait_for_instance(instance, WaitUntil::Terminal, patience.left()).await {
                 Ok(Some(status)) => return Ok(status),

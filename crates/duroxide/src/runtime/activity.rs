@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use duroxide_core::protection::Protection;
 use duroxide_core::{
     ActivityDeadlines, AppErrorKind, ErrorDetails, PoisonMessageType, WorkItem, check_payload,
     not_closed_in_time, panic_text,
@@ -223,7 +224,21 @@ async fn run(
             Err(message) => failure(&work, message),
         },
         Ended::RanTooLong(limit_ms) => failure(&work, not_closed_in_time(&work.name, limit_ms)),
-        Ended::Panicked(text) => failure(&work, format!("activity panicked: {text}")),
+        Ended::Panicked(text) => {
+            if Protection::PanicKeepsCapacity.is_off() {
+                let slots = node.activity_slots.clone();
+                node.tasks.spawn(async move {
+                    if let Ok(permit) = slots.acquire_owned().await {
+                        permit.forget();
+                    }
+                });
+            }
+            failure(&work, format!("activity panicked: {text}"))
+        }
+        Ended::LockLost if Protection::FailedRenewalIsNoCancellation.is_off() => {
+            ack(node, token, lock, None, Insistence::KeepTrying).await;
+            return;
+        }
         Ended::LockLost => {
             if lock.was_out_of_reach() {
                 node.excuses.excuse(&key);
@@ -390,7 +405,7 @@ async fn ack(
     node: &Node,
     token: &str,
     lock: &KeptLock,
-    completion: Option<WorkItem>,
+    mut completion: Option<WorkItem>,
     insistence: Insistence,
 ) -> Acked {
     let mut outage = OutageBackoff::default();
@@ -410,10 +425,17 @@ async fn ack(
         };
         failures = failures.saturating_add(1);
         node.store_failed("acknowledging an activity", &error);
+        if Protection::OutageIsNoFailure.is_off()
+            && let Some(WorkItem::ActivityCompleted { instance, execution_id, id, .. }) = completion
+        {
+            let details = error.to_infrastructure_error();
+            completion = Some(WorkItem::ActivityFailed { instance, execution_id, id, details });
+        }
         if !error.is_retryable() {
             refused += 1;
         }
         let let_go = insistence == Insistence::GiveUp
+            || Protection::ResultOutlivesFailedAck.is_off()
             || refused >= REFUSED_ACKS
             || lock.lost().is_cancelled()
             || !node.pause(outage.next()).await;

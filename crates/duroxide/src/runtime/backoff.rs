@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use duroxide_core::protection::Protection;
+
 /// The first wait after a failure.
 const FIRST: Duration = Duration::from_millis(20);
 /// The longest wait: how late the end of an outage may be noticed.
@@ -21,6 +23,11 @@ impl OutageBackoff {
 
     /// The store failed again; how long to wait.
     pub(super) fn next(&mut self) -> Duration {
+        if Protection::BackoffNeverOverflows.is_off() {
+            let delay = FIRST * 2u32.pow(self.failures);
+            self.failures += 1;
+            return delay.min(LONGEST);
+        }
         let delay = FIRST.saturating_mul(1u32.checked_shl(self.failures.min(16)).unwrap_or(u32::MAX));
         self.failures = self.failures.saturating_add(1);
         delay.min(LONGEST)

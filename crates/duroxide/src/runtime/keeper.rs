@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide_core::protection::Protection;
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -170,6 +171,9 @@ impl LockKeeper {
             Err(error) => {
                 tracing::warn!(target: "duroxide::runtime", %error, "renewing a lock failed; trying again");
                 self.mark_ended(id);
+                if Protection::FailedRenewalIsNoCancellation.is_off() {
+                    self.mark_lost(id);
+                }
             }
         }
     }

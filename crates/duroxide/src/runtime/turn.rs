@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::protection::Protection;
 use duroxide_core::{
     Before, ErrorDetails, Event, EventKind, Execution, ItemKind, Outcome, ParentLink, StoredExecution,
     TraceLine, Turn, TurnInput, TurnResult, WorkItem, cancel_without_handler, columns_of,
@@ -188,6 +189,9 @@ pub(super) async fn end(
     let stored = stored_execution(node, &item, facts).await;
     let mut turn = end_without_handler(&stored, details, item.messages.clone(), now_ms);
     cancel_unknown_children(node, &item, &mut turn, "parent failed").await;
+    if Protection::PoisonTellsParent.is_off() {
+        turn.orchestrator_items.retain(|message| !matches!(message, WorkItem::SubOrchFailed { .. }));
+    }
     TurnResult { turn, execution: None }
 }
 

@@ -1,20 +1,22 @@
 //! A clock that is stepped, as real ones are.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::clock::Clock;
 
-/// Another clock's time, moved by steps.
+/// Another clock's time, moved by steps. Like the system's clock here it does not run backwards: set back, it stands
+/// still until the time has come again.
 pub struct SteppedClock {
     inner: Arc<dyn Clock>,
     offset_ms: AtomicI64,
+    latest_ms: AtomicU64,
 }
 
 impl SteppedClock {
     /// The same time, until the first step.
     pub fn new(inner: Arc<dyn Clock>) -> Self {
-        Self { inner, offset_ms: AtomicI64::new(0) }
+        Self { inner, offset_ms: AtomicI64::new(0), latest_ms: AtomicU64::new(0) }
     }
 
     /// Moves the time by so many milliseconds, forwards or backwards.
@@ -30,6 +32,7 @@ impl SteppedClock {
 
 impl Clock for SteppedClock {
     fn now_ms(&self) -> u64 {
-        self.inner.now_ms().saturating_add_signed(self.offset_ms())
+        let now = self.inner.now_ms().saturating_add_signed(self.offset_ms());
+        self.latest_ms.fetch_max(now, Ordering::SeqCst).max(now)
     }
 }

@@ -259,3 +259,33 @@ async fn an_idle_runtime_asks_the_store_next_to_nothing() {
     assert!(calls <= 100, "{calls} calls in 100 idle seconds");
     runtime.shutdown(None).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_without_the_store_fails_none_of_a_thousand_workflows_and_no_dispatcher_spins() {
+    const WORKFLOWS: usize = 1_000;
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    // Two loops for each queue, which ask every other second once the backoff has grown.
+    const FETCHES: u64 = 2 * 2 * (60 * 60 / 2 + 20);
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let runtime = world.start(counting(&runs, Duration::from_millis(500)), chain(4), options()).await;
+    for n in 0..WORKFLOWS {
+        world.client.start_orchestration(format!("i{n}"), "Chain", "x").await.expect("start");
+    }
+    while runs.load(Ordering::SeqCst) < 2 * 1_000 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let fetches = |world: &World| world.store.calls("fetch_turns") + world.store.calls("fetch_work");
+    let before = fetches(&world);
+    world.store.set_away(true);
+    tokio::time::sleep(HOUR).await;
+    let asked = fetches(&world) - before;
+    world.store.set_away(false);
+    assert!((100..=FETCHES).contains(&asked), "{asked} fetches in an hour without the store");
+    for n in 0..WORKFLOWS {
+        assert_eq!(world.output(&format!("i{n}")).await, "x");
+    }
+    let metrics = world.client.get_system_metrics().await.expect("metrics");
+    assert_eq!((metrics.completed_instances, metrics.failed_instances), (1_000, 0));
+    runtime.shutdown(None).await;
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use duroxide_core::limits::DEFAULT_BULK_INSTANCES;
+use duroxide_core::protection::Protection;
 
 use super::read::count;
 use super::rows::{InstanceRow, Ms, to_ms};
@@ -78,14 +79,17 @@ impl State {
     }
 
     fn is_running(&self, instance: &str) -> bool {
-        self.instances.get(instance).is_some_and(|row| !row.status.ends_instance())
+        self.instances.get(instance).is_some_and(|row| {
+            !row.status.ends_instance()
+                && !(row.is_between_executions() && Protection::BetweenExecutionsIsRunning.is_off())
+        })
     }
 
     pub(super) fn delete_bulk(&mut self, filter: &InstanceFilter) -> DeleteInstanceResult {
         let mut ended: Vec<(Ms, &String)> = self
             .meant(filter)
             .filter(|(_, row)| row.parent_instance.is_none())
-            .filter_map(|(id, row)| Some((row.ended_at?, id)))
+            .filter_map(|(id, row)| Some((looks_ended(row)?, id)))
             .collect();
         // The sort keeps the order of creation among equals.
         ended.sort_by_key(|(ended_at, _)| *ended_at);
@@ -148,7 +152,7 @@ impl State {
     }
 
     /// The queued work items of an instance.
-    fn work_of(&self, instance: &str) -> Vec<u64> {
+    pub(super) fn work_of(&self, instance: &str) -> Vec<u64> {
         let first = super::rows::WorkKey { instance: instance.to_string(), execution_id: 0, event_id: 0 };
         let of_instance = self.work_by_key.range(first..).take_while(|(key, _)| key.instance == instance);
         of_instance.map(|(_, seq)| *seq).collect()
@@ -197,6 +201,12 @@ impl State {
             }
         }
     }
+}
+
+/// When an instance ended.
+fn looks_ended(row: &InstanceRow) -> Option<Ms> {
+    let mistaken = row.is_between_executions() && Protection::BetweenExecutionsIsRunning.is_off();
+    row.ended_at.or(mistaken.then_some(row.updated_at))
 }
 
 fn limit_of(filter: &InstanceFilter) -> usize {

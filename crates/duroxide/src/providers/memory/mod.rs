@@ -19,6 +19,7 @@ mod admin;
 mod corrupt;
 mod deletion;
 mod health;
+mod inspect;
 mod listing;
 mod messages;
 mod nodes;
@@ -36,6 +37,7 @@ mod work;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use inspect::Inspection;
 pub use rows::{SetAside, Stored};
 pub use snapshot::{
     ExecutionSnapshot, InstanceSnapshot, MessageSnapshot, SessionSnapshot, Snapshot, WorkSnapshot,
@@ -86,6 +88,12 @@ impl MemoryProvider {
     /// The whole state at this moment.
     pub fn snapshot(&self) -> Snapshot {
         self.with_state(|state, _| state.snapshot())
+    }
+
+    /// Looks at one instance at this moment without copying anything. `None` if it does not exist.
+    #[doc(hidden)]
+    pub fn inspect<T>(&self, instance: &str, look: impl FnOnce(&Inspection<'_>) -> T) -> Option<T> {
+        self.with_state(|state, _| state.inspect(instance, look))
     }
 
     /// How many messages ended otherwise than by being admitted.

@@ -230,6 +230,12 @@ pub(super) struct NewInstance<'a> {
 }
 
 impl InstanceRow {
+    /// Whether an execution has ended and the next has not begun.
+    pub(super) fn is_between_executions(&self) -> bool {
+        let current = self.executions.get(&self.current_execution_id);
+        self.executions.len() > 1 && current.is_some_and(|execution| execution.events.is_empty())
+    }
+
     pub(super) fn created(now: Ms, new: NewInstance<'_>) -> Self {
         let (parent_instance, parent_schedule) =
             new.parent.map(|link| (link.instance, (link.execution_id, link.event_id))).unzip();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use duroxide_core::protection::Protection;
 use duroxide_core::{Event, NodeRecord, WorkItem, columns_of};
 
 use super::ready::ReadyIndex;
@@ -178,7 +179,8 @@ impl State {
             .get(&seq)
             .filter(|instance| {
                 let lock = self.instances.get(*instance).and_then(|row| row.lock.as_ref());
-                lock.is_some_and(|lock| lock.token == token && now < lock.until)
+                let holds = lock.is_some_and(|lock| lock.token == token && now < lock.until);
+                holds || Protection::OnlyTheHolderCommits.is_off()
             })
             .cloned()
             .ok_or_else(|| ProviderError::lock_lost(operation))

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use duroxide_core::protection::Protection;
 use duroxide_core::{
     DispatcherCapabilityFilter, Event, HandlerSet, ItemKind, WhenUndecodable, WorkItem, can_replay, limits,
     unpack_version,
@@ -60,7 +61,8 @@ impl State {
     pub(super) fn fetch_turns(&mut self, now: Ms, request: &TurnRequest) -> Fetched<FetchedTurn> {
         let mut turns = Vec::new();
         let mut suspects = request.suspects;
-        while turns.len() < request.max_items.max(1) {
+        let stopped = !self.early.is_empty() && Protection::UnknownInstancesStopNobody.is_off();
+        while turns.len() < request.max_items.max(1) && !stopped {
             let admit_suspects = match suspects {
                 Suspects::AdmitOne => true,
                 Suspects::Refuse => false,
