@@ -49,7 +49,7 @@ pub(crate) fn many(from: u64, count: u64) -> ExitCode {
     };
     seeds.extend(from..from.saturating_add(count));
     let begun = Instant::now();
-    let (counters, failed) = run_all(&seeds);
+    let All { counters, failed, hash } = run_all(&seeds);
     for (place, report) in failed.iter().enumerate() {
         let setup = Setup::of_seed(report.seed);
         if place < SHRUNK_FAILURES {
@@ -64,7 +64,8 @@ pub(crate) fn many(from: u64, count: u64) -> ExitCode {
     for line in counters.lines() {
         say(&line);
     }
-    say(&format!("{} seeds in {:.1} s, {} failed", seeds.len(), begun.elapsed().as_secs_f64(), failed.len()));
+    let took = begun.elapsed().as_secs_f64();
+    say(&format!("{} seeds in {took:.1} s, {} failed; hash of all {hash:016x}", seeds.len(), failed.len()));
     if !failed.is_empty() {
         say("keep a seed that failed, with its cause, in crates/duroxide-sim/seeds.txt");
     }
@@ -111,37 +112,47 @@ fn tell(report: &Report, setup: &Setup) {
     say(&format!("  again: {}", command(setup)));
 }
 
-/// Each seed is simulated on one thread; several at a time, as there are cores. What happened, and the reports of
-/// those that failed in their order.
-fn run_all(seeds: &[u64]) -> (Counters, Vec<Report>) {
+/// What came of many seeds.
+#[derive(Default)]
+struct All {
+    counters: Counters,
+    /// In the order of their seeds.
+    failed: Vec<Report>,
+    /// Of all traces, in whatever order they were made.
+    hash: u64,
+}
+
+/// Each seed is simulated on one thread; several at a time, as there are cores.
+fn run_all(seeds: &[u64]) -> All {
     let next = AtomicUsize::new(0);
     let said = AtomicU64::new(0);
     let begun = Instant::now();
-    let all = Mutex::new((Counters::default(), Vec::new()));
+    let all = Mutex::new(All::default());
     on_all_cores(|| {
         loop {
             let place = next.fetch_add(1, Ordering::SeqCst);
             let Some(&seed) = seeds.get(place) else { return };
             let report = simulate(Setup::of_seed(seed));
             let mut all = all.lock().expect("no thread panics while it holds the lock");
-            all.0.add(&report.counters);
+            all.counters.add(&report.counters);
+            all.hash = all.hash.wrapping_add(report.hash);
             if !report.failures.is_empty() {
                 say(&format!("seed {seed} FAILED {}", report.failures[0]));
-                all.1.push(report);
+                all.failed.push(report);
             }
             let minutes = begun.elapsed().as_secs() / SAY_EVERY.as_secs();
             if said.fetch_max(minutes, Ordering::SeqCst) < minutes {
                 say(&format!(
                     "after {minutes} min: {place} of {} seeds, {} failed",
                     seeds.len(),
-                    all.1.len()
+                    all.failed.len()
                 ));
             }
         }
     });
-    let (counters, mut failed) = all.into_inner().expect("every thread has ended");
-    failed.sort_by_key(|report| report.seed);
-    (counters, failed)
+    let mut all = all.into_inner().expect("every thread has ended");
+    all.failed.sort_by_key(|report| report.seed);
+    all
 }
 
 fn on_all_cores(work: impl Fn() + Sync) {

@@ -88,6 +88,8 @@ fn options(world: &Arc<World>, node: usize) -> RuntimeOptions {
         activity_cancellation_grace_period: Duration::from_secs(1),
         orchestration_concurrency: if few_slots { 1 } else { 16 },
         worker_concurrency: if few_slots { 2 } else { 32 },
+        // Before the upgrade work without a handler is attempted as well.
+        max_attempts: if world.weather.upgrade.is_some() { 20 } else { 10 },
         capability_routing: if routed {
             CapabilityRouting::Handlers
         } else {

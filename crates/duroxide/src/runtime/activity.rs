@@ -21,6 +21,7 @@ use super::registry::ActivityHandler;
 use super::sessions::SessionTurn;
 use super::sweeper::MAX_ATTEMPTS_OF_THE_UNPROCESSABLE;
 use super::turn::{GivenBack, Insistence};
+use super::unprotected;
 use crate::providers::{FetchedWork, OrchestrationRef, ProviderErrorKind};
 
 /// How often an ack that the store refuses for good is tried before the activity is given back.
@@ -225,14 +226,7 @@ async fn run(
         },
         Ended::RanTooLong(limit_ms) => failure(&work, not_closed_in_time(&work.name, limit_ms)),
         Ended::Panicked(text) => {
-            if Protection::PanicKeepsCapacity.is_off() {
-                let slots = node.activity_slots.clone();
-                node.tasks.spawn(async move {
-                    if let Ok(permit) = slots.acquire_owned().await {
-                        permit.forget();
-                    }
-                });
-            }
+            unprotected::lose_slot(node);
             failure(&work, format!("activity panicked: {text}"))
         }
         Ended::LockLost if Protection::FailedRenewalIsNoCancellation.is_off() => {
@@ -425,12 +419,7 @@ async fn ack(
         };
         failures = failures.saturating_add(1);
         node.store_failed("acknowledging an activity", &error);
-        if Protection::OutageIsNoFailure.is_off()
-            && let Some(WorkItem::ActivityCompleted { instance, execution_id, id, .. }) = completion
-        {
-            let details = error.to_infrastructure_error();
-            completion = Some(WorkItem::ActivityFailed { instance, execution_id, id, details });
-        }
+        completion = unprotected::spoil(completion, &error);
         if !error.is_retryable() {
             refused += 1;
         }

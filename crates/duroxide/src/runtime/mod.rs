@@ -27,6 +27,7 @@ mod retention;
 mod sessions;
 mod sweeper;
 mod turn;
+mod unprotected;
 mod verdict;
 #[cfg(feature = "test-hooks")]
 #[doc(hidden)]

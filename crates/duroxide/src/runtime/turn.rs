@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::protection::Protection;
 use duroxide_core::{
     Before, ErrorDetails, Event, EventKind, Execution, ItemKind, Outcome, ParentLink, StoredExecution,
     TraceLine, Turn, TurnInput, TurnResult, WorkItem, cancel_without_handler, columns_of,
@@ -19,6 +18,7 @@ use super::node::Node;
 use super::process::Queue;
 use super::questions::run_turn;
 use super::retention;
+use super::unprotected;
 use super::verdict::{Verdict, decide};
 #[cfg(feature = "test-hooks")]
 use super::verify::run_held;
@@ -189,9 +189,7 @@ pub(super) async fn end(
     let stored = stored_execution(node, &item, facts).await;
     let mut turn = end_without_handler(&stored, details, item.messages.clone(), now_ms);
     cancel_unknown_children(node, &item, &mut turn, "parent failed").await;
-    if Protection::PoisonTellsParent.is_off() {
-        turn.orchestrator_items.retain(|message| !matches!(message, WorkItem::SubOrchFailed { .. }));
-    }
+    unprotected::keep_from_parent(&mut turn);
     TurnResult { turn, execution: None }
 }
 

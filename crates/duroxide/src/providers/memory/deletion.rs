@@ -80,8 +80,8 @@ impl State {
 
     fn is_running(&self, instance: &str) -> bool {
         self.instances.get(instance).is_some_and(|row| {
-            !row.status.ends_instance()
-                && !(row.is_between_executions() && Protection::BetweenExecutionsIsRunning.is_off())
+            let mistaken = row.is_between_executions() && Protection::BetweenExecutionsIsRunning.is_off();
+            !row.status.ends_instance() && !mistaken
         })
     }
 
