@@ -1,0 +1,9 @@
+//! Real processes on one server: killed, stopped and continued, while the server itself is restarted.
+//!
+//! The child processes are this test binary itself, started with the name of a job in its environment.
+
+#[path = "../../../duroxide/tests/processes/audit.rs"]
+mod audit;
+mod child;
+mod cluster;
+mod stopped;
