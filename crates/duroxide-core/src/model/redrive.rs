@@ -38,7 +38,8 @@ pub fn kept_after_failure(history_delta: &[Event]) -> Option<KeptMessages> {
     for event in history_delta {
         if matches!(event.kind, EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. }) {
             kept.admitted += 1;
-        } else {
+        } else if !is_of_ending(&event.kind) {
+            // What the failure itself gave up was not answered: its answer may be in the inbox.
             kept.answered.extend(event.source_event_id);
         }
     }

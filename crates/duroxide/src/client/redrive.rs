@@ -1,6 +1,6 @@
 //! Letting failed instances go on after a fix.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use duroxide_core::redrive::{RedriveOf, RedrivePlan, plan_redrive, start_anew};
 use duroxide_core::{Event, ItemKind, OpenWork, OrchestrationStatus, WorkItem, columns_of, status};
@@ -151,7 +151,14 @@ impl Client {
         let failed_execution_id = info.current_execution_id;
         let plan = plan_redrive(&history, why).map_err(|cause| refused(instance, &cause))?;
         let kept = self.provider.kept_messages(instance).await?;
-        let RedrivePlan { events, open: OpenWork { activities, timers, children, .. } } = plan;
+        let RedrivePlan { events, open: OpenWork { mut activities, timers, mut children, .. } } = plan;
+        // What has answered and was not read is kept: it need not run again.
+        let answered: BTreeSet<(u64, u64)> = kept.iter().filter_map(answers).collect();
+        activities.retain(|activity| !schedule(activity).is_some_and(|known| answered.contains(&known)));
+        children.retain(|child| {
+            let link = columns_of(child).parent;
+            !link.is_some_and(|link| answered.contains(&(link.execution_id, link.event_id)))
+        });
         let mut messages = Vec::new();
         if events.is_empty() {
             let start = start_anew(&history, &kept);
@@ -230,6 +237,17 @@ enum ChildState {
     GoesOn(String),
     /// The parent's inbox gets its result, or its start is sent again.
     Message(WorkItem),
+}
+
+/// The execution and schedule that an activity belongs to.
+fn schedule(item: &WorkItem) -> Option<(u64, u64)> {
+    let columns = columns_of(item);
+    columns.execution_id.zip(columns.event_id)
+}
+
+/// The execution and schedule that a message answers.
+fn answers(item: &WorkItem) -> Option<(u64, u64)> {
+    schedule(item).filter(|_| columns_of(item).kind == ItemKind::Completion)
 }
 
 /// Whether a message begins an execution.

@@ -8,7 +8,7 @@ use duroxide::providers::{InstanceFilter, Provider as _};
 use duroxide::runtime::process::ProcessScope;
 use duroxide::{
     ActivityContext, ClientError, ErrorDetails, EventKind, OrchestrationContext,
-    OrchestrationRegistryBuilder, RuntimeOptions,
+    OrchestrationRegistryBuilder, RuntimeOptions, TagFilter,
 };
 
 use crate::common::{World, activities, options, orchestrations};
@@ -89,6 +89,38 @@ async fn a_poisoned_activity_runs_again_under_its_old_key_with_no_attempts_count
     assert_eq!(world.output("i").await, "i:1:2, early");
     assert_eq!(attempts.load(Ordering::SeqCst), 1);
     runtime.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_whose_result_was_kept_does_not_run_again() {
+    let world = World::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let seen = runs.clone();
+    let charge = activities().register("Charge", move |_ctx: ActivityContext, input: String| {
+        seen.fetch_add(1, Ordering::SeqCst);
+        async move { Ok(format!("charged {input}")) }
+    });
+    // Its orchestration is not there when the result comes, until the instance is poisoned.
+    let no_work = RuntimeOptions { worker_tag_filter: TagFilter::none(), ..node(1) };
+    let first = world.start(activities(), order("Charge"), no_work).await;
+    world.client.start_orchestration("i", "Order", "42").await.expect("start");
+    while world.client.get_queue_depths().await.expect("depths").worker_queue == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    first.shutdown(None).await;
+    let without = world.start(charge, orchestrations(), node(2)).await;
+    assert_eq!(world.failure("i").await.category(), "poison");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    without.shutdown(None).await;
+    assert_eq!(world.client.list_kept_messages("i").await.expect("kept").len(), 1, "the result");
+    world.client.redrive("i").await.expect("it goes on");
+    let depths = world.client.get_queue_depths().await.expect("depths");
+    assert_eq!(depths.worker_queue, 0, "nothing is to be run");
+    world.client.enqueue_event("i", "shipped", "late").await.expect("enqueue");
+    let fixed = world.start(activities(), order("Charge"), node(3)).await;
+    assert_eq!(world.output("i").await, "charged 42, late");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    fixed.shutdown(None).await;
 }
 
 #[tokio::test(start_paused = true)]
