@@ -18,7 +18,7 @@ usage: cargo xtask <command>
   postgres         install PostgreSQL if it is missing, start a private server, and keep it until a key is pressed
   tidy             check the rules of the workspace that the compiler does not
   fuzz [CASES]     decoders and parsers against made-up and damaged texts, for long
-  soak             the long runs that must not grow, and a late page of a long listing (half an hour or so)
+  soak             the long runs: what must not grow, a late page of a long listing, killed processes (an hour or so)
   test [PART..]    run everything that must be green before a change lands, or only the named parts
 ";
 

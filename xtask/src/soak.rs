@@ -7,7 +7,7 @@ use crate::say;
 use crate::test_run::{cargo, finish, seconds};
 
 /// The long runs of `duroxide-bench`, the quick ones first.
-const RUNS: [&str; 3] = ["eternal", "listing", "soak"];
+const RUNS: [&str; 4] = ["eternal", "listing", "kills", "soak"];
 
 /// Runs all of them; whether each held.
 pub(crate) fn run(root: &Path) -> bool {

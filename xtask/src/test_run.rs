@@ -21,6 +21,11 @@ const SOAK_CALLS: &str = "20000";
 /// Executions of the short run of an eternal orchestration.
 const SOAK_EXECUTIONS: &str = "1000";
 
+/// Orchestrations of the short run of killed processes.
+const KILLED_ORCHESTRATIONS: &str = "600";
+/// And how long the processes are killed: some twenty kills.
+const KILLED_SECONDS: &str = "15";
+
 /// How often to look whether an example has ended.
 const EXAMPLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -41,7 +46,7 @@ enum Work {
     Tidy,
     /// The simulator on its kept seeds and [`SIMULATED_SEEDS`] others, and with its protections switched off.
     Simulator,
-    /// The runs that must not grow, with [`SOAK_CALLS`] and [`SOAK_EXECUTIONS`].
+    /// The runs that must not grow, with [`SOAK_CALLS`] and [`SOAK_EXECUTIONS`], and processes that are killed.
     Soak,
     /// Every program in an `examples` directory, run to its end.
     Examples,
@@ -162,7 +167,8 @@ fn run_soak(root: &Path) -> Result<(), String> {
     for (run, count) in [("soak", SOAK_CALLS), ("eternal", SOAK_EXECUTIONS)] {
         finish(Command::new(&program).current_dir(root).args([run, "--count", count]))?;
     }
-    Ok(())
+    let kills = ["kills", "--count", KILLED_ORCHESTRATIONS, "--seconds", KILLED_SECONDS];
+    finish(Command::new(&program).current_dir(root).args(kills))
 }
 
 /// The directory that programs are built into: that of this one.

@@ -2,6 +2,7 @@
 
 mod eternal;
 mod floor;
+mod kills;
 mod listing;
 mod poisoned_neighbours;
 mod size;
@@ -17,6 +18,7 @@ const USAGE: &str = "usage: duroxide-bench floor [--store STORE] [--dir DIRECTOR
        duroxide-bench soak    [--dir DIRECTORY] [--count CALLS]
        duroxide-bench eternal [--dir DIRECTORY] [--count EXECUTIONS]
        duroxide-bench poisoned-neighbours [--dir DIRECTORY] [--count HEALTHY]
+       duroxide-bench kills   [--dir DIRECTORY] [--count ORCHESTRATIONS] [--seconds SECONDS]
 
 Each exits with 1 if what it checks does not hold. --dir is where the files are made (default: the system's
 directory for temporary files).
@@ -29,7 +31,9 @@ listing  page 500 of 1,000,000 instances costs at most three times page 1
 soak     1,000,000 activities in many instances: the memory stays within 10 % of that after the first twentieth
 eternal  10,000 executions of one instance with retention: the file stays within 20 % of that after the first tenth
 poisoned-neighbours
-         1,000 healthy orchestrations beside 50 that are poisoned: at least 0.9 of the throughput alone";
+         1,000 healthy orchestrations beside 50 that are poisoned: at least 0.9 of the throughput alone
+kills    20,000 orchestrations in 600 s, four processes on one SQLite file, each killed with SIGKILL every few seconds:
+         nothing acknowledged is missing, nothing runs after its completion was recorded, all end as they must";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -43,6 +47,14 @@ fn main() -> ExitCode {
         "soak" => sized(arguments, 1_000_000, soak::run),
         "eternal" => sized(arguments, 10_000, eternal::run),
         "poisoned-neighbours" => sized(arguments, 1_000, poisoned_neighbours::run),
+        "kills" => match kills::Options::parse(arguments) {
+            Ok(options) => run(kills::run(options)),
+            Err(message) => refuse(&message),
+        },
+        kills::WORKER => match kills::Orders::parse(arguments) {
+            Ok(orders) => run(kills::run_worker(orders)),
+            Err(message) => refuse(&message),
+        },
         other => refuse(&format!("unknown benchmark '{other}'")),
     }
 }
