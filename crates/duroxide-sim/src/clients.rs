@@ -15,7 +15,7 @@ use crate::store;
 use crate::world::World;
 
 /// How long a client waits for an end: longer than any simulation lasts.
-const WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Makes the calls about one instance, one after the other, each at its time or later.
 pub(crate) async fn send_all(world: Arc<World>, calls: Vec<Call>) {
@@ -139,7 +139,7 @@ pub(crate) async fn wait(world: Arc<World>, instance: String) {
 }
 
 /// An end as a value: what [`crate::expect`] speaks about.
-fn end_value(status: &OrchestrationStatus) -> Value {
+pub(crate) fn end_value(status: &OrchestrationStatus) -> Value {
     match status {
         OrchestrationStatus::Completed { output, .. } => result_value(Ok(parsed(output))),
         OrchestrationStatus::Failed { details, .. } => result_value(Err(details.display_message())),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Without these a run of many seeds has not tested what it is for.
-const IMPORTANT: [&str; 30] = [
+const IMPORTANT: [&str; 38] = [
     "call failed before the commit",
     "call done, answer lost",
     "call or answer delayed",
@@ -34,6 +34,14 @@ const IMPORTANT: [&str; 30] = [
     "running instance survived a bulk deletion",
     "old executions removed",
     "activity begun after its lock was gone",
+    "failed instance went on",
+    "failed instance began anew",
+    "cancelled child went on with its parent",
+    "unread event put back",
+    "unread result put back",
+    "redriven after poison",
+    "redriven after nondeterminism",
+    "failed again before the fix",
 ];
 
 /// How often each thing happened.

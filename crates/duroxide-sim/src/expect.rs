@@ -95,7 +95,9 @@ fn kills(step: &Step) -> bool {
         | Step::KvClear { .. }
         | Step::KvGet { .. }
         | Step::KvOf { .. }
-        | Step::Status { .. } => false,
+        | Step::Status { .. }
+        | Step::KillTurnUntilFixed
+        | Step::ReplayedWrongUntilFixed(_) => false,
     }
 }
 
@@ -110,7 +112,8 @@ fn of_version(asked: Option<&str>) -> Expect {
 
 fn of_step(step: &Step, neighbours: &dyn Neighbours) -> Expect {
     match step {
-        Step::Activity(act) => of_activity(act),
+        Step::Activity(act) | Step::ReplayedWrongUntilFixed(act) => of_activity(act),
+        Step::KillTurnUntilFixed => Expect::Exactly(json!({ "ok": "fixed" })),
         Step::All(steps) => Expect::Each(steps.iter().map(|step| of_step(step, neighbours)).collect()),
         Step::First(one, other) => Expect::AnyOf(vec![of_step(one, neighbours), of_step(other, neighbours)]),
         Step::Timer { .. } => Expect::Exactly(json!({ "ok": "timer" })),
@@ -150,7 +153,7 @@ fn of_step(step: &Step, neighbours: &dyn Neighbours) -> Expect {
 
 fn of_activity(act: &Act) -> Expect {
     match act.does {
-        Does::Succeed => Expect::Exactly(json!({ "ok": succeeded(act) })),
+        Does::Succeed | Does::KillUntilFixed => Expect::Exactly(json!({ "ok": succeeded(act) })),
         Does::Fail => error(&failed(act)),
         Does::Panic => error(&format!("activity panicked: {PANIC_MARK} {}", act.tag)),
         Does::Kill => Expect::ErrorBegins("poison: ".to_string()),

@@ -116,6 +116,13 @@ impl Weather {
         Self { rates: Rates::default(), calm_from_ms: 0, long_outage: None, upgrade: None, ..self }
     }
 
+    /// With an upgrade that comes after much has failed for the want of it.
+    pub(crate) fn with_late_upgrade(mut self, rng: &mut Rng) -> Self {
+        let upgrade = Upgrade { from_ms: rng.range(20_000, 200_000), apart_ms: rng.range(1, 5_000) };
+        self.upgrade = Some(upgrade);
+        self
+    }
+
     /// For programs that kill processes: their neighbours are charged with some of that, which must stay the
     /// only thing that comes near the limit of attempts.
     pub(crate) fn without_expiries(mut self) -> Self {

@@ -1,12 +1,14 @@
 //! The workload of a seed: programs, and what clients do with them and when.
 
 use crate::program::{
-    Act, Does, End, Input, Part, Program, ProgramId, Step, VERSIONS, event_data, queue_message,
+    Act, Does, End, Input, OLD_VERSIONS, Part, Program, ProgramId, Step, VERSIONS, event_data, queue_message,
 };
 use crate::rng::Rng;
 
 /// How long clients go on sending, in virtual milliseconds.
 const CLIENT_TIME_MS: u64 = 30_000;
+/// One simulation in so many has instances that fail until an upgrade.
+const MENDED_ONE_IN: u64 = 6;
 /// How deep children nest.
 const MAX_DEPTH: u32 = 2;
 
@@ -25,6 +27,10 @@ pub(crate) struct Workload {
     shared_keys: Vec<(String, String)>,
     /// Whether what is generated now must not name an instance: it will be deleted with all its children.
     unnamed: bool,
+    /// Instances that fail until the nodes are upgraded, and that clients let go on. Then nothing else needs the new
+    /// release.
+    pub(crate) mended: Vec<String>,
+    old_release: bool,
 }
 
 /// One call of a client.
@@ -63,14 +69,15 @@ pub(crate) enum Send {
 
 /// Whether clients know the instance's id and can send to it.
 #[derive(Clone, Copy)]
-enum Reach<'a> {
+pub(crate) enum Reach<'a> {
     Known(&'a str),
     Generated,
 }
 
 impl Workload {
-    pub(crate) fn of(rng: &mut Rng) -> Self {
-        let mut workload = Self::default();
+    /// From two sequences, so that the one does not shift what the other gives.
+    pub(crate) fn of(rng: &mut Rng, mended: &mut Rng) -> Self {
+        let mut workload = Self { old_release: mended.one_in(MENDED_ONE_IN), ..Self::default() };
         for _ in 0..rng.range(2, 6) {
             workload.add_root(rng);
         }
@@ -95,6 +102,12 @@ impl Workload {
                 workload.calls.push(Call { at_ms, instance: id, what: Send::Prune });
             }
         }
+        if workload.old_release {
+            // What is sent to a child after its parent's failure is dropped, so nobody may know its id.
+            workload.unnamed = true;
+            workload.add_mended(mended);
+            workload.unnamed = false;
+        }
         // A stable order: the order of generation decides among equal times.
         workload.calls.sort_by_key(|call| call.at_ms);
         workload
@@ -118,7 +131,7 @@ impl Workload {
         self.calls.retain(|call| !left_out.contains(&&call.instance));
     }
 
-    fn name(&mut self, prefix: &str) -> String {
+    pub(crate) fn name(&mut self, prefix: &str) -> String {
         self.numbered += 1;
         format!("{prefix}{}", self.numbered)
     }
@@ -140,7 +153,7 @@ impl Workload {
         self.calls.push(Call { at_ms, instance: id.to_string(), what: Send::Start { version, input } });
     }
 
-    fn add_program(&mut self, program: Program) -> ProgramId {
+    pub(crate) fn add_program(&mut self, program: Program) -> ProgramId {
         self.programs.push(program);
         self.programs.len() - 1
     }
@@ -218,7 +231,7 @@ impl Workload {
                     steps.push(self.state_step(rng, reach, &mut kv));
                 }
             }
-            parts.push(Part { steps, next_version: version(rng) });
+            parts.push(Part { steps, next_version: self.version(rng) });
         }
         if let (Reach::Known(_), Some(part), true) = (reach, parts.last_mut(), rng.one_in(40)) {
             // More than a hundred that wait already, in one turn.
@@ -233,7 +246,7 @@ impl Workload {
             1 => End::Panic(self.name("of program ")),
             _ => End::Return,
         };
-        Program { version: version(rng), executions: parts, end }
+        Program { version: self.version(rng), executions: parts, end }
     }
 
     /// More messages than are read: the rest stays unread from execution to execution.
@@ -295,7 +308,7 @@ impl Workload {
         }
     }
 
-    fn step(&mut self, rng: &mut Rng, reach: Reach<'_>, depth: u32) -> Step {
+    pub(crate) fn step(&mut self, rng: &mut Rng, reach: Reach<'_>, depth: u32) -> Step {
         match rng.range(0, 25) {
             21..23 => self.retry(rng),
             23..25 => self.within(rng),
@@ -319,7 +332,7 @@ impl Workload {
         }
     }
 
-    fn leaf(&mut self, rng: &mut Rng, reach: Reach<'_>, depth: u32) -> Step {
+    pub(crate) fn leaf(&mut self, rng: &mut Rng, reach: Reach<'_>, depth: u32) -> Step {
         match rng.range(0, 8) {
             0..4 => self.activity(rng),
             4 => timer(rng),
@@ -329,7 +342,7 @@ impl Workload {
         }
     }
 
-    fn activity(&mut self, rng: &mut Rng) -> Step {
+    pub(crate) fn activity(&mut self, rng: &mut Rng) -> Step {
         let does = match rng.range(0, 8) {
             0 => Does::Fail,
             1 => Does::Panic,
@@ -345,7 +358,7 @@ impl Workload {
         match rng.range(0, 12) {
             0 | 1 => act.session = Some(format!("session {}", rng.range(0, 3))),
             2 => act.tagged = true,
-            3 => act.new = true,
+            3 => act.new = !self.old_release,
             _ => {}
         }
         Step::Activity(act)
@@ -405,6 +418,12 @@ impl Workload {
         Step::First(Box::new(child), Box::new(other))
     }
 
+    fn version(&self, rng: &mut Rng) -> Option<String> {
+        let version = rng.one_in(3).then(|| *rng.pick(&VERSIONS))?;
+        let is_old = VERSIONS[..OLD_VERSIONS].contains(&version);
+        Some(if self.old_release && !is_old { VERSIONS[OLD_VERSIONS - 1] } else { version }.to_string())
+    }
+
     fn detached(&mut self, rng: &mut Rng, depth: u32) -> Step {
         if depth >= MAX_DEPTH || self.unnamed {
             return timer(rng);
@@ -418,8 +437,4 @@ impl Workload {
 
 fn timer(rng: &mut Rng) -> Step {
     Step::Timer { ms: if rng.one_in(4) { rng.range(0, 20) } else { rng.range(20, 15_000) } }
-}
-
-fn version(rng: &mut Rng) -> Option<String> {
-    rng.one_in(3).then(|| (*rng.pick(&VERSIONS)).to_string())
 }

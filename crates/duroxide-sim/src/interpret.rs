@@ -115,11 +115,23 @@ impl Scene {
             }
             Step::Guid => async move { result_value(ctx.new_guid().await.map(Value::String)) }.boxed(),
             Step::Now => async move { json!({ "now": now_ms(&ctx).await }) }.boxed(),
-            Step::KillTurn => async move {
+            Step::KillTurnUntilFixed if self.life.upgraded => {
+                std::future::ready(json!({ "ok": "fixed" })).boxed()
+            }
+            Step::KillTurn | Step::KillTurnUntilFixed => async move {
                 self.life.crash("a turn");
                 std::future::pending::<Value>().await
             }
             .boxed(),
+            Step::ReplayedWrongUntilFixed(mut act) => {
+                let replayed =
+                    self.life.world.ledger(|ledger| ledger.is_scheduled(&ctx.instance_id(), &act.tag));
+                if replayed && !self.life.upgraded {
+                    act.tag.push_str(" of a mistake");
+                }
+                let activity = schedule(&ctx, &act);
+                async move { result_value(activity.await.map(Value::String)) }.boxed()
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use duroxide::providers::WorkItem;
-use duroxide::{Event, EventKind};
+use duroxide::{ErrorDetails, Event, EventKind};
 use serde_json::Value;
 
 use crate::generate::Send;
@@ -37,6 +37,8 @@ pub(crate) struct Ledger {
     deletable: BTreeSet<String>,
     /// Instances whose old executions clients remove.
     pub(crate) prunable: BTreeSet<String>,
+    /// The executions with which failed instances went on.
+    pub(crate) redriven: BTreeSet<(String, u64)>,
 }
 
 /// A call of a client that returned `Ok`.
@@ -114,10 +116,41 @@ impl Ledger {
     }
 
     pub(crate) fn append(&mut self, execution_id: u64, events: &[Event]) {
-        if let Some(first) = events.first() {
-            let history = self.histories.entry((first.instance_id.clone(), execution_id)).or_default();
-            history.extend_from_slice(events);
+        let Some(first) = events.first() else { return };
+        let key = (first.instance_id.clone(), execution_id);
+        if !self.histories.contains_key(&key) && self.redriven.contains(&key) {
+            // It begins with what the failed execution had, unchanged.
+            let failed = self.histories.get(&(key.0.clone(), execution_id - 1));
+            let before = failed.into_iter().flatten().take_while(|event| event.event_id < first.event_id);
+            let before = before.cloned().collect();
+            self.histories.insert(key.clone(), before);
         }
+        self.histories.entry(key).or_default().extend_from_slice(events);
+    }
+
+    /// A failed instance goes on with this execution. What it had not finished may be done again, and what it was
+    /// poisoned of; nothing else.
+    pub(crate) fn goes_on(&mut self, instance: &str, execution_id: u64) {
+        self.redriven.insert((instance.to_string(), execution_id));
+        let is_poison = |completion: &WorkItem| {
+            matches!(completion, WorkItem::ActivityFailed { details: ErrorDetails::Poison { .. }, .. })
+        };
+        self.completions.retain(|(id, _, _), completion| id != instance || !is_poison(completion));
+        self.ran_to_end.retain(|(id, _, _), _| id != instance);
+    }
+
+    pub(crate) fn is_redriven(&self, instance: &str, execution_id: u64) -> bool {
+        self.redriven.contains(&(instance.to_string(), execution_id))
+    }
+
+    /// Whether a committed turn of the instance has scheduled this activity.
+    pub(crate) fn is_scheduled(&self, instance: &str, tag: &str) -> bool {
+        let named = format!("\"tag\":\"{tag}\"");
+        let mut events =
+            self.histories.iter().filter(|((id, _), _)| id == instance).flat_map(|(_, events)| events);
+        events.any(|event| {
+            matches!(&event.kind, EventKind::ActivityScheduled { input, .. } if input.contains(&named))
+        })
     }
 }
 

@@ -7,8 +7,8 @@
 //!
 //! | file | its job |
 //! |---|---|
-//! | `program`, `generate` | what is run, from the seed |
-//! | `interpret`, `activities`, `nodes`, `clients` | running it |
+//! | `program`, `generate`, `generate_mended` | what is run, from the seed |
+//! | `interpret`, `activities`, `nodes`, `clients`, `redrive` | running it |
 //! | `faults`, `store` | what goes wrong |
 //! | `ledger`, `expect`, `audit` | what was promised, and whether it was kept |
 //! | `world`, `simulate` | what holds it together |
@@ -21,11 +21,13 @@ mod counters;
 mod expect;
 mod faults;
 mod generate;
+mod generate_mended;
 mod interpret;
 mod ledger;
 mod names;
 mod nodes;
 mod program;
+mod redrive;
 mod rng;
 mod simulate;
 mod store;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::runtime::Runtime;
 use duroxide::runtime::process::ProcessScope;
+use duroxide::runtime::{Runtime, UnregisteredBackoffConfig};
 use duroxide::{CapabilityRouting, OrchestrationContext, OrchestrationRegistry, RuntimeOptions, TagFilter};
 
 use crate::program::{OLD_VERSIONS, ORCHESTRATION, TAG, VERSIONS};
@@ -19,7 +19,7 @@ pub(crate) async fn supervise(world: Arc<World>, node: usize) {
         let store = store::of_node(&life);
         let activities = activities::registry(&life);
         let orchestrations = orchestrations(&life);
-        let options = options(&world, node);
+        let options = options(&world, &life);
         world.trace(&life.name, format_args!("starts"));
         let runtime = Runtime::start_with_options(store.clone(), activities, orchestrations, options).await;
         life.begin(runtime, store);
@@ -76,10 +76,21 @@ impl Drop for LetGo {
     }
 }
 
-fn options(world: &Arc<World>, node: usize) -> RuntimeOptions {
+fn options(world: &Arc<World>, life: &Life) -> RuntimeOptions {
     let (seed, max_live, routed) =
         world.random(|rng| (rng.next(), if rng.one_in(3) { 2 } else { 1_000 }, rng.one_in(2)));
     let few_slots = world.weather.few_slots;
+    // The old release replays some programs wrong: comparing it with itself finds what is meant to be there.
+    let process = if world.mends && !life.upgraded {
+        ProcessScope::simulated(seed)
+    } else {
+        ProcessScope::audited(seed, world.clone())
+    };
+    let mut unregistered_backoff = UnregisteredBackoffConfig::default();
+    if world.mends {
+        // Attempts are to be used up before the upgrade.
+        unregistered_backoff.max_delay = Duration::from_secs(2);
+    }
     RuntimeOptions {
         orchestrator_lock_timeout: world.weather.turn_lock,
         orchestrator_lock_renewal_buffer: world.weather.turn_lock / 3,
@@ -89,18 +100,19 @@ fn options(world: &Arc<World>, node: usize) -> RuntimeOptions {
         orchestration_concurrency: if few_slots { 1 } else { 16 },
         worker_concurrency: if few_slots { 2 } else { 32 },
         // Before the upgrade work without a handler is attempted as well.
-        max_attempts: if world.weather.upgrade.is_some() { 20 } else { 10 },
+        max_attempts: if world.weather.upgrade.is_some() && !world.mends { 20 } else { 10 },
+        unregistered_backoff,
         capability_routing: if routed {
             CapabilityRouting::Handlers
         } else {
             CapabilityRouting::ReplayVersion
         },
         max_live_executions: max_live,
-        worker_tag_filter: tag_filter(node),
+        worker_tag_filter: tag_filter(life.node),
         session_lock_timeout: world.weather.work_lock,
         session_lock_renewal_buffer: world.weather.work_lock / 3,
         session_idle_timeout: world.weather.work_lock * 2,
-        process: ProcessScope::audited(seed, world.clone()),
+        process,
         ..RuntimeOptions::default()
     }
 }

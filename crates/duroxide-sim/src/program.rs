@@ -111,6 +111,10 @@ pub(crate) enum Step {
     },
     /// A turn that kills its process, whenever it is run.
     KillTurn,
+    /// The same, but not on a node that is upgraded: the new release has the fix.
+    KillTurnUntilFixed,
+    /// An activity that a node schedules otherwise when it replays, unless it is upgraded.
+    ReplayedWrongUntilFixed(Act),
 }
 
 /// What an activity does.
@@ -143,6 +147,8 @@ pub(crate) enum Does {
     Panic,
     /// It kills its process, whenever it is run.
     Kill,
+    /// The same, but on an upgraded node it succeeds.
+    KillUntilFixed,
 }
 
 /// The input of an execution: the program and what the executions before left.

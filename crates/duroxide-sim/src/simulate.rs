@@ -13,7 +13,7 @@ use crate::program::PANIC_MARK;
 use crate::rng::Rng;
 use crate::trace::Keep;
 use crate::world::{NODES, World};
-use crate::{audit, clients, nodes};
+use crate::{audit, clients, nodes, redrive};
 
 /// How long everything may take to finish once nothing fails any more, in virtual time. The slowest is a
 /// program that kills its process: ten attempts, each with an expired lock and a restart.
@@ -111,7 +111,7 @@ pub fn simulate(setup: Setup) -> Report {
 }
 
 async fn run(setup: Setup) -> Report {
-    let mut workload = Workload::of(&mut Rng::new(setup.seed, 3));
+    let mut workload = Workload::of(&mut Rng::new(setup.seed, 3), &mut Rng::new(setup.seed, 4));
     let roots = workload.roots().len();
     workload.leave_out(&setup.leave_out);
     let world = Arc::new(World::new(&setup, &workload));
@@ -121,10 +121,13 @@ async fn run(setup: Setup) -> Report {
     let weather = tokio::spawn(nodes::blow(world.clone()));
     let mut senders = Vec::new();
     let mut waiters = Vec::new();
+    let mended = workload.mended.clone();
     for (instance, calls) in by_instance(workload) {
         let starts = calls.iter().any(|call| matches!(call.what, Send::Start { .. }));
         let deletes = calls.iter().any(|call| matches!(call.what, Send::Delete | Send::DeleteFinished));
-        if starts && !deletes {
+        if starts && mended.contains(&instance) {
+            senders.push(tokio::spawn(redrive::until_mended(world.clone(), instance)));
+        } else if starts && !deletes {
             waiters.push(tokio::spawn(clients::wait(world.clone(), instance)));
         }
         senders.push(tokio::spawn(clients::send_all(world.clone(), calls)));

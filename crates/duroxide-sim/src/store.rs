@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use duroxide::Event;
-use duroxide::providers::{FetchedTurn, FetchedWork, Provider, ProviderError, ProviderErrorKind, WorkItem};
+use duroxide::providers::{
+    FetchedTurn, FetchedWork, Provider, ProviderError, ProviderErrorKind, RedriveInstance, WorkItem,
+};
 use duroxide::testing::{Fault, FaultProvider, FaultSource, FrozeWhen, Method, Observer};
-use duroxide_core::columns_of;
+use duroxide_core::{ItemKind, columns_of};
 use futures_util::FutureExt;
 
 use crate::names::event_name;
@@ -205,6 +207,40 @@ impl Observer for Witness {
     fn enqueued(&self, item: &WorkItem, answer: &Result<(), ProviderError>) {
         if answer.is_ok() {
             self.world.committed(item.instance());
+        }
+    }
+
+    fn redriven(&self, instances: &[RedriveInstance], answer: &Result<(), ProviderError>) {
+        if answer.is_err() {
+            return;
+        }
+        for one in instances {
+            let execution_id = one.failed_execution_id + 1;
+            self.trace(format_args!("lets {} go on as execution {execution_id}", one.instance));
+            self.world.ledger(|ledger| ledger.goes_on(&one.instance, execution_id));
+            self.world.count(if one.events.is_empty() {
+                "failed instance began anew"
+            } else {
+                "failed instance went on"
+            });
+            for item in &one.messages {
+                match columns_of(item).kind {
+                    ItemKind::Event => self.world.count("unread event put back"),
+                    ItemKind::Completion => self.world.count("unread result put back"),
+                    ItemKind::Start
+                    | ItemKind::ContinueAsNew
+                    | ItemKind::Activity
+                    | ItemKind::Note
+                    | ItemKind::Timer
+                    | ItemKind::Cancel => {}
+                }
+            }
+        }
+        for _cancelled_child in instances.iter().skip(1) {
+            self.world.count("cancelled child went on with its parent");
+        }
+        for one in instances {
+            self.world.committed(&one.instance);
         }
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct World {
     lines: [Line; NODES + 1],
     pub(crate) weather: Weather,
     pub(crate) breakage: Breakage,
+    /// Whether some instances fail until the nodes are upgraded.
+    pub(crate) mends: bool,
     pub(crate) programs: Vec<Arc<Program>>,
     pub(crate) failed: Notify,
     state: Mutex<State>,
@@ -94,6 +96,8 @@ impl World {
         let clock = VirtualClock::begin();
         let weather = Weather::of(&mut Rng::new(setup.seed, 1));
         let weather = if setup.fair { weather.fair() } else { weather };
+        let mends = !workload.mended.is_empty() && !setup.fair;
+        let weather = if mends { weather.with_late_upgrade(&mut Rng::new(setup.seed, 5)) } else { weather };
         let weather = if workload.kills { weather.without_expiries() } else { weather };
         let store_clock = Arc::new(SteppedClock::new(Arc::new(clock)));
         let disasters_left =
@@ -105,6 +109,7 @@ impl World {
             lines: std::array::from_fn(|_| Line::default()),
             weather,
             breakage: setup.breakage,
+            mends,
             programs: workload.programs.iter().cloned().map(Arc::new).collect(),
             failed: Notify::new(),
             state: Mutex::new(State {
@@ -250,6 +255,11 @@ impl World {
             line.mend();
         }
         self.trace("weather", format_args!("and reach it again"));
+    }
+
+    /// Whether every node is upgraded, or will be when it is up again.
+    pub(crate) fn upgraded_at_ms(&self) -> u64 {
+        self.weather.upgrade.map_or(0, |upgrade| upgrade.from_ms + upgrade.apart_ms * NODES as u64)
     }
 
     /// Whether the store has an instance.

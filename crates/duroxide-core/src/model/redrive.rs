@@ -25,18 +25,36 @@ pub fn is_redrivable(details: &ErrorDetails) -> bool {
     }
 }
 
-/// The messages that a store keeps when a turn ends in such a failure, out of those that the turn had taken, in the
-/// order of the inbox. `None`: it ends in no such failure, so nothing is kept.
+/// Whether an execution was cancelled because its parent ended. If the parent goes on, so does this one.
+fn is_cancelled_by_parent(details: &ErrorDetails) -> bool {
+    match details {
+        ErrorDetails::Application { kind: AppErrorKind::Cancelled { reason }, .. } => {
+            reason == PARENT_CANCELED || reason == PARENT_FAILED
+        }
+        ErrorDetails::Application { .. }
+        | ErrorDetails::Infrastructure { .. }
+        | ErrorDetails::Configuration { .. }
+        | ErrorDetails::Poison { .. } => false,
+    }
+}
+
+/// The messages that a store keeps when a turn ends in a failure after which the instance may go on, by itself or with
+/// its parent, in the order of the inbox. `None`: it ends in no such failure, so nothing is kept.
 ///
 /// What the turn admitted before it failed is in the history and must not come twice.
 pub fn kept_after_failure(history_delta: &[Event]) -> Option<KeptMessages> {
     let EventKind::OrchestrationFailed { details } = &history_delta.last()?.kind else { return None };
-    if !is_redrivable(details) {
+    if !is_redrivable(details) && !is_cancelled_by_parent(details) {
         return None;
     }
     let mut kept = KeptMessages::default();
     for event in history_delta {
-        if matches!(event.kind, EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. }) {
+        if matches!(event.kind, EventKind::OrchestrationCancelRequested { .. }) {
+            kept.cancels += 1;
+        } else if matches!(
+            event.kind,
+            EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. }
+        ) {
             kept.admitted += 1;
         } else if !is_of_ending(&event.kind) {
             // What the failure itself gave up was not answered: its answer may be in the inbox.
@@ -51,6 +69,8 @@ pub fn kept_after_failure(history_delta: &[Event]) -> Option<KeptMessages> {
 pub struct KeptMessages {
     /// How many events and queue messages the turn admitted: the first ones.
     admitted: usize,
+    /// How many cancels it admitted: the first ones.
+    cancels: usize,
     /// The schedules whose answers it admitted.
     answered: BTreeSet<u64>,
 }
@@ -63,6 +83,10 @@ impl KeptMessages {
             ItemKind::Completion if taken => event_id.is_none_or(|id| !self.answered.contains(&id)),
             ItemKind::Event if taken && self.admitted > 0 => {
                 self.admitted -= 1;
+                false
+            }
+            ItemKind::Cancel if taken && self.cancels > 0 => {
+                self.cancels -= 1;
                 false
             }
             // The history knows the timers.
@@ -110,16 +134,7 @@ fn before_failure(history: &[Event], why: RedriveOf) -> Result<&[Event], String>
     else {
         return Err("it has not failed".to_string());
     };
-    let cancelled_by_parent = |reason: &str| reason == PARENT_CANCELED || reason == PARENT_FAILED;
-    let was_cancelled = match details {
-        ErrorDetails::Application { kind: AppErrorKind::Cancelled { reason }, .. } => {
-            why == RedriveOf::CancelledChild && cancelled_by_parent(reason)
-        }
-        ErrorDetails::Application { .. }
-        | ErrorDetails::Infrastructure { .. }
-        | ErrorDetails::Configuration { .. }
-        | ErrorDetails::Poison { .. } => false,
-    };
+    let was_cancelled = why == RedriveOf::CancelledChild && is_cancelled_by_parent(details);
     if !was_cancelled && !is_redrivable(details) {
         return Err(format!(
             "it failed of itself ({}); only what was poisoned or could not be replayed goes on after a fix",

@@ -320,6 +320,22 @@ fn a_child_goes_on_with_its_parent_only_if_the_parents_end_had_cancelled_it() {
 }
 
 #[test]
+fn a_child_that_its_parent_cancelled_keeps_what_it_has_not_read_and_not_that_cancel() {
+    let mut driver = Driver::new(program("First"));
+    driver.turn(vec![start("")]);
+    driver.turn(vec![cancel(PARENT_FAILED)]);
+    let mut kept = kept_after_failure(&driver.last().events).expect("it may go on with its parent");
+    assert!(!kept.keeps(ItemKind::Cancel, None, true), "the parent's cancel is over when the parent goes on");
+    assert!(kept.keeps(ItemKind::Cancel, None, false), "another one still holds");
+    assert!(kept.keeps(ItemKind::Completion, Some(2), false), "what has run need not run again");
+    assert!(kept.keeps(ItemKind::Event, None, false));
+    let mut driver = Driver::new(program("First"));
+    driver.turn(vec![start("")]);
+    driver.turn(vec![cancel("customer left")]);
+    assert!(kept_after_failure(&driver.last().events).is_none(), "nobody lets it go on");
+}
+
+#[test]
 fn messages_that_the_failing_turn_had_admitted_are_not_kept_twice() {
     let mut driver = Driver::new(program("First"));
     driver.turn(vec![start("")]);

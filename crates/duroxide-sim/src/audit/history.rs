@@ -25,22 +25,24 @@ pub(super) fn check(snapshot: &Snapshot, ledger: &Ledger, findings: &mut Finding
             if events.len() != execution.events.len() {
                 findings.push(format!("{name}: an event does not decode"));
             }
-            check_events(id, *execution_id, &events, findings);
+            let redriven = ledger.is_redriven(id, *execution_id);
+            let failed_before = ledger.is_redriven(id, execution_id + 1);
+            check_events(id, *execution_id, redriven, &events, findings);
             check_ends(&name, &events, findings);
-            check_status(&name, instance, *execution_id, &events, findings);
+            check_status(&name, instance, *execution_id, failed_before, &events, findings);
             check_completions(&name, &events, findings);
         }
     }
 }
 
 /// The same for the current execution of one instance.
-pub(super) fn check_current(id: &str, inspection: &Inspection<'_>, findings: &mut Findings) {
+pub(super) fn check_current(id: &str, inspection: &Inspection<'_>, redriven: bool, findings: &mut Findings) {
     let execution_id = inspection.current_execution_id;
     let name = format!("{id}/{execution_id}");
     if inspection.events.len() != inspection.event_count {
         findings.push(format!("{name}: an event does not decode"));
     }
-    check_events(id, execution_id, &inspection.events, findings);
+    check_events(id, execution_id, redriven, &inspection.events, findings);
     check_ends(&name, &inspection.events, findings);
     check_completions(&name, &inspection.events, findings);
     let says = word_of(&inspection.events);
@@ -49,9 +51,11 @@ pub(super) fn check_current(id: &str, inspection: &Inspection<'_>, findings: &mu
     }
 }
 
-fn check_events(id: &str, execution_id: u64, events: &[&Event], findings: &mut Findings) {
+/// A redriven execution begins with events of those before it.
+fn check_events(id: &str, execution_id: u64, redriven: bool, events: &[&Event], findings: &mut Findings) {
     // A clock may be set back between two executions, but not within one.
     let mut last_timestamp = 0;
+    let mut earliest = if redriven { 1 } else { execution_id };
     for (event, expected_id) in events.iter().zip(1..) {
         let name = || format!("{id}/{execution_id}: event {}", event.event_id);
         if event.event_id != expected_id {
@@ -61,9 +65,10 @@ fn check_events(id: &str, execution_id: u64, events: &[&Event], findings: &mut F
             findings.push(format!("{}: time runs backwards", name()));
         }
         last_timestamp = event.timestamp_ms;
-        if event.instance_id != *id || event.execution_id != execution_id {
+        if event.instance_id != *id || !(earliest..=execution_id).contains(&event.execution_id) {
             findings.push(format!("{} belongs elsewhere", name()));
         }
+        earliest = event.execution_id;
     }
 }
 
@@ -93,6 +98,7 @@ fn check_status(
     name: &str,
     instance: &InstanceSnapshot,
     execution_id: u64,
+    failed_before: bool,
     events: &[&Event],
     findings: &mut Findings,
 ) {
@@ -105,7 +111,8 @@ fn check_status(
     if is_current && says != instance.status {
         findings.push(format!("{name}: the history says {says}, the instance's row {}", instance.status));
     }
-    if !is_current && says != "ContinuedAsNew" {
+    let went_on = if failed_before { "Failed" } else { "ContinuedAsNew" };
+    if !is_current && says != went_on {
         findings.push(format!("{name}: was followed by another execution but ended as {says}"));
     }
 }

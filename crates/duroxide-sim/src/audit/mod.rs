@@ -34,7 +34,8 @@ pub(crate) fn check(world: &World) {
 pub(crate) fn check_instance(world: &World, instance: &str) {
     let findings = world.store.inspect(instance, |inspection| {
         let mut findings = Vec::new();
-        history::check_current(instance, inspection, &mut findings);
+        let redriven = world.ledger(|ledger| ledger.is_redriven(instance, inspection.current_execution_id));
+        history::check_current(instance, inspection, redriven, &mut findings);
         scheduled::check_one(instance, inspection, &mut findings);
         findings
     });

@@ -157,9 +157,10 @@ impl Neighbours for Known<'_> {
 fn check_guids(snapshot: &Snapshot, ended: &mut Ended) {
     let mut guids = BTreeSet::new();
     for (id, instance) in &snapshot.instances {
-        for execution in instance.executions.values() {
+        for (execution_id, execution) in &instance.executions {
             let events = events(execution);
-            for event in &events {
+            // A redriven execution has those of the one before.
+            for event in events.iter().filter(|event| event.execution_id == *execution_id) {
                 let EventKind::ActivityCompleted { result } = &event.kind else { continue };
                 let asked = event.source_event_id.and_then(|source| {
                     let index = usize::try_from(source).ok()?.checked_sub(1)?;

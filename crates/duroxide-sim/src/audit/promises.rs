@@ -119,7 +119,10 @@ fn check_histories(snapshot: &Snapshot, ledger: &Ledger, findings: &mut Findings
 /// A recorded completion is the one that was acknowledged.
 fn check_completions(snapshot: &Snapshot, ledger: &Ledger, findings: &mut Findings) {
     for ((id, execution_id, schedule), completion) in &ledger.completions {
-        let execution = snapshot.instances.get(id).and_then(|instance| instance.executions.get(execution_id));
+        // Redriven executions have the schedule as well; what was poisoned has its real result in the last of them.
+        let last = (*execution_id..).take_while(|next| ledger.is_redriven(id, next + 1)).last();
+        let last = last.map_or(*execution_id, |before_last| before_last + 1);
+        let execution = snapshot.instances.get(id).and_then(|instance| instance.executions.get(&last));
         for event in execution.map(events).unwrap_or_default() {
             if event.source_event_id != Some(*schedule) {
                 continue;

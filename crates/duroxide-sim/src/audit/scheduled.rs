@@ -7,7 +7,7 @@ use duroxide::providers::memory::{Inspection, Snapshot};
 use duroxide::{Event, EventKind};
 use duroxide_core::{ItemKind, ParentLink, columns_of};
 
-use super::Findings;
+use super::{Findings, events};
 use crate::world::World;
 
 pub(super) fn check(world: &World, snapshot: &Snapshot, findings: &mut Findings) {
@@ -31,19 +31,21 @@ pub(super) fn check_one(id: &str, inspection: &Inspection<'_>, findings: &mut Fi
         findings.push(format!("{id}/{current}: has not begun and has no start in its inbox"));
     }
     for event in open_schedules(&inspection.events) {
-        let schedule = event.event_id;
-        let answered = inbox.answers.contains(&(current, schedule));
+        // A redriven execution has schedules of those before it, and answers may name either.
+        let (schedule, by) = (event.event_id, event.execution_id);
+        let answered =
+            inbox.answers.contains(&(current, schedule)) || inbox.answers.contains(&(by, schedule));
         let fault = if answered {
             None
         } else if let EventKind::TimerCreated { .. } = &event.kind {
             Some("a timer that will never fire")
         } else if let EventKind::SubOrchestrationScheduled { instance: child, .. } = &event.kind {
-            let link = ParentLink { instance: id.to_string(), execution_id: current, event_id: schedule };
+            let link = ParentLink { instance: id.to_string(), execution_id: by, event_id: schedule };
             let mut running = inspection.running_children.iter();
             let runs = running.any(|(running, waiting)| running == child && *waiting == link);
             (!runs).then_some("a child that neither runs nor has answered")
         } else {
-            let queued = inspection.queued.contains(&(current, schedule));
+            let queued = inspection.queued.contains(&(by, schedule));
             (!queued).then_some("an activity that is neither queued nor done")
         };
         if let Some(fault) = fault {
@@ -57,7 +59,12 @@ fn check_orphans(snapshot: &Snapshot, findings: &mut Findings) {
     for (id, instance) in &snapshot.instances {
         let Some(link) = instance.parent.as_ref().filter(|_| instance.status == "Running") else { continue };
         let Some(parent) = snapshot.instances.get(&link.instance) else { continue };
-        let waits = parent.status == "Running" && parent.current_execution_id == link.execution_id;
+        let current = parent.executions.get(&parent.current_execution_id);
+        let is_own =
+            |event: &&Event| event.event_id == link.event_id && event.execution_id == link.execution_id;
+        let goes_on = current.is_some_and(|current| events(current).iter().any(is_own));
+        let waits =
+            parent.status == "Running" && (parent.current_execution_id == link.execution_id || goes_on);
         let told = instance.inbox.iter().any(|message| message.kind == ItemKind::Cancel);
         if !waits && !told {
             findings.push(format!("{id}: is an orphan, its parent {} has gone on or ended", link.instance));

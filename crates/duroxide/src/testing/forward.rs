@@ -381,7 +381,12 @@ impl Provider for FaultProvider {
     }
 
     async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
-        self.call_unit(Method::Redrive, self.inner.redrive(instances)).await
+        let redrive = async {
+            let answer = self.inner.redrive(instances.clone()).await;
+            self.observer.redriven(&instances, &answer);
+            answer
+        };
+        self.call_unit(Method::Redrive, redrive).await
     }
 
     async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {

@@ -2,7 +2,7 @@
 
 use super::{Fault, Method};
 use crate::Event;
-use crate::providers::{FetchedTurn, FetchedWork, ProviderError, WorkItem};
+use crate::providers::{FetchedTurn, FetchedWork, ProviderError, RedriveInstance, WorkItem};
 
 /// Hears of every call at the store's side of the faults: what the store did, not what the caller was told.
 ///
@@ -56,6 +56,11 @@ pub trait Observer: Send + Sync {
     /// The store's answer to a message.
     fn enqueued(&self, item: &WorkItem, answer: &Result<(), ProviderError>) {
         let (_, _) = (item, answer);
+    }
+
+    /// The store's answer to a redrive.
+    fn redriven(&self, instances: &[RedriveInstance], answer: &Result<(), ProviderError>) {
+        let (_, _) = (instances, answer);
     }
 }
 
