@@ -132,6 +132,8 @@ impl Weather {
         self.rates = Rates {
             crash: 0,
             expire_lock: 0,
+            // Of a renewal, for longer than the lock lasts.
+            delay: 0,
             outage_every_ms: 0,
             restart_every_ms: 0,
             clock_step_every_ms: 0,

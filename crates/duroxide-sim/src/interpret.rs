@@ -123,16 +123,19 @@ impl Scene {
                 std::future::pending::<Value>().await
             }
             .boxed(),
-            Step::ReplayedWrongUntilFixed(mut act) => {
-                let replayed =
-                    self.life.world.ledger(|ledger| ledger.is_scheduled(&ctx.instance_id(), &act.tag));
-                if replayed && !self.life.upgraded {
-                    act.tag.push_str(" of a mistake");
-                }
-                let activity = schedule(&ctx, &act);
-                async move { result_value(activity.await.map(Value::String)) }.boxed()
-            }
+            Step::ReplayedWrongUntilFixed(act) => self.replayed_wrong(act).boxed(),
         }
+    }
+
+    /// Schedules another activity than its history has, if there is one, unless the node is upgraded.
+    fn replayed_wrong(self, mut act: Act) -> impl Future<Output = Value> + use<> {
+        let instance = self.ctx.instance_id();
+        let replayed = self.life.world.ledger(|ledger| ledger.is_scheduled(&instance, &act.tag));
+        if replayed && !self.life.upgraded {
+            act.tag.push_str(" of a mistake");
+        }
+        let activity = schedule(&self.ctx, &act);
+        async move { result_value(activity.await.map(Value::String)) }
     }
 
     /// The version that a program asks for.

@@ -67,6 +67,19 @@ fn tag_filter(node: usize) -> TagFilter {
     }
 }
 
+/// Healthy work stays below this, however unlucky it is.
+fn max_attempts(world: &World) -> u32 {
+    if world.weather.upgrade.is_some() && !world.mends {
+        // Before the upgrade work without a handler is attempted as well.
+        20
+    } else if world.weather.rates.delay > 0 {
+        // A lock whose renewal is delayed expires as well, and how often that happens has no bound.
+        16
+    } else {
+        10
+    }
+}
+
 /// Lets a life's runtime go when nobody supervises it any more.
 struct LetGo(Arc<Life>);
 
@@ -99,8 +112,7 @@ fn options(world: &Arc<World>, life: &Life) -> RuntimeOptions {
         activity_cancellation_grace_period: Duration::from_secs(1),
         orchestration_concurrency: if few_slots { 1 } else { 16 },
         worker_concurrency: if few_slots { 2 } else { 32 },
-        // Before the upgrade work without a handler is attempted as well.
-        max_attempts: if world.weather.upgrade.is_some() && !world.mends { 20 } else { 10 },
+        max_attempts: max_attempts(world),
         unregistered_backoff,
         capability_routing: if routed {
             CapabilityRouting::Handlers
