@@ -1,6 +1,6 @@
 //! Appending to a history without a lock, for tools and tests.
 
-use duroxide_core::state_changes;
+use duroxide_core::{route_after_turn, state_changes};
 
 use crate::connection::Conn;
 use crate::effects::Effects;
@@ -35,6 +35,10 @@ pub(crate) async fn append(
     let mut execution = set.executions.get(&id).cloned().unwrap_or_else(ExecutionRow::new);
     let numbered = delta.numbered(execution.last_event_id)?.into_owned();
     set.check_new_events(key, execution_id, &execution, &numbered).await?;
+    let row = set.instance(key)?;
+    if execution_id >= row.current_execution_id {
+        row.pending.route = route_after_turn(instance, changes.began, false, []);
+    }
     set.append(key, &mut execution, execution_id, &numbered)?;
     set.executions.insert(id, execution);
     let row = set.instance(key)?;

@@ -1,5 +1,9 @@
 //! What must follow once a transaction is committed.
 
+use std::collections::BTreeSet;
+
+use duroxide::providers::{TurnRequest, WorkRequest};
+
 use crate::statistics::{Counters, add};
 use crate::values::{Ms, NEVER};
 
@@ -16,6 +20,8 @@ pub(crate) struct Effects {
     pub(crate) turns_soon: Ms,
     /// The same for work items, the ends of their locks included.
     pub(crate) work_soon: Ms,
+    /// The tags of the work items that it made ready; empty for none.
+    pub(crate) work_tags: BTreeSet<String>,
     /// Instances whose status, custom status or KV store changed.
     pub(crate) changed: Vec<String>,
     pub(crate) dropped_unknown: u64,
@@ -32,6 +38,7 @@ impl Default for Effects {
             now: 0,
             turns_soon: NEVER,
             work_soon: NEVER,
+            work_tags: BTreeSet::new(),
             changed: Vec::new(),
             dropped_unknown: 0,
             dropped_finished: 0,
@@ -59,6 +66,17 @@ impl Effects {
         if at > self.now {
             self.work_soon = self.work_soon.min(at);
         }
+    }
+
+    /// Whether a fetch that asks for this and is not filled leaves nothing that became ready to others.
+    pub(crate) fn turns_suit(&self, request: &TurnRequest) -> bool {
+        request.handlers.is_none()
+    }
+
+    /// The same for work items.
+    pub(crate) fn work_suits(&self, request: &WorkRequest) -> bool {
+        let accepts = |tag: &String| request.tags.matches((!tag.is_empty()).then_some(tag.as_str()));
+        request.activities.is_none() && self.work_tags.iter().all(accepts)
     }
 
     /// Adds what was dropped and set aside to the counters.

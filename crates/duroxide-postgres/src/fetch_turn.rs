@@ -16,6 +16,7 @@ use crate::connection::Conn;
 use crate::fault::Fault;
 use crate::history;
 use crate::pipeline::{Pipeline, values};
+use crate::route_turn;
 use crate::store::PostgresProvider;
 use crate::token::{Token, nonces};
 use crate::values::{Ms, NEVER, count, duration, from_column, from_json, from_text};
@@ -132,16 +133,25 @@ pub(crate) fn look(
     request: &TurnRequest,
     wanted: usize,
 ) -> Places {
-    let (low, high) = ranges(request);
+    let ranges = ranges(request);
     let suspects: i64 = match request.suspects {
         Suspects::AdmitOne => 1,
         Suspects::Refuse => 0,
     };
-    let pick = pipeline.add(PICK, values![manual, low, high, count(wanted), suspects]);
+    let pick = match &request.handlers {
+        None => pipeline.add(PICK, values![manual, ranges.0, ranges.1, count(wanted), suspects]),
+        Some(handlers) => {
+            route_turn::pick(pipeline, route_turn::Asked { manual, ranges, wanted, suspects }, handlers)
+        }
+    };
+    Places { pick, take: take(pipeline, request.lock_timeout, wanted) }
+}
+
+/// Adds the statement that takes what was picked.
+pub(crate) fn take(pipeline: &mut Pipeline, lock_timeout: std::time::Duration, wanted: usize) -> usize {
     // Room for the time itself.
-    let lock = duration(request.lock_timeout).min(i64::MAX / 4);
-    let take = pipeline.add(TAKE, values![lock, nonces(wanted), count(limits::MAX_MESSAGES_PER_FETCH)]);
-    Places { pick, take }
+    let lock = duration(lock_timeout).min(i64::MAX / 4);
+    pipeline.add(TAKE, values![lock, nonces(wanted), count(limits::MAX_MESSAGES_PER_FETCH)])
 }
 
 /// The packed versions that the filter accepts. An execution that is not pinned suits every filter but an empty
@@ -188,7 +198,7 @@ pub(crate) struct Admitted {
 }
 
 impl RawTurn {
-    fn from_row(row: &Row, now: Ms) -> Self {
+    pub(crate) fn from_row(row: &Row, now: Ms) -> Self {
         let parent: Option<String> = row.get::<_, Option<String>>(14).map(from_text);
         let list = |column: usize| row.get::<_, Option<Vec<i64>>>(column).unwrap_or_default();
         Self {

@@ -6,6 +6,7 @@ use tokio_postgres::Row;
 
 use crate::fetch_turn::Look;
 use crate::pipeline::{Pipeline, values};
+use crate::route_work;
 use crate::token::{Token, nonces};
 use crate::values::{Ms, NEVER, count, duration, from_json, from_text, owned_text};
 
@@ -81,18 +82,19 @@ pub(crate) fn look(
     };
     let lock = duration(request.lock_timeout).min(i64::MAX / 4);
     let serves_sessions = request.session.is_some();
-    pipeline.add(
-        TAKE,
-        values![
-            manual,
-            accepted(&request.tags),
-            count(wanted),
-            suspects,
-            lock,
-            nonces(wanted),
-            serves_sessions,
-        ],
-    )
+    let plain = values![
+        manual,
+        accepted(&request.tags),
+        count(wanted),
+        suspects,
+        lock,
+        nonces(wanted),
+        serves_sessions,
+    ];
+    match &request.activities {
+        None => pipeline.add(TAKE, plain),
+        Some(activities) => route_work::take(pipeline, plain, wanted, activities),
+    }
 }
 
 /// The tags that a filter accepts, as they stand in the column; `None` means every tag.

@@ -25,22 +25,24 @@ const CREATE: &str = "INSERT INTO {s}.instances (key, instance_id, incarnation, 
        $8::bigint[]) AS u (key, id, incarnation, name, version, pi, pe, pv)";
 const CREATE_QUEUES: &str = "INSERT INTO {s}.queues (key, ended, updated_at, current_execution_id, pinned_key, has_kv, \
      inbox_count, next_position, not_before, ready_at, suspect, suspect_before, lock_nonce, lock_visible_at, \
-     lock_position, lock_watermark, lock_count) \
+     lock_position, lock_watermark, lock_count, route_name, route_version) \
      SELECT * FROM unnest($1::bigint[], $2::boolean[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[], \
        $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::boolean[], $13::bigint[], \
-       $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])";
+       $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::text[], $19::text[])";
 const UPDATE_QUEUES: &str = "UPDATE {s}.queues q SET ended = u.ended, updated_at = u.updated_at, \
      current_execution_id = u.current_execution_id, pinned_key = u.pinned_key, has_kv = u.has_kv, \
      inbox_count = u.inbox_count, next_position = u.next_position, not_before = u.not_before, \
      ready_at = u.ready_at, suspect = u.suspect, suspect_before = u.suspect_before, \
      lock_nonce = u.lock_nonce, lock_visible_at = u.lock_visible_at, lock_position = u.lock_position, \
-     lock_watermark = u.lock_watermark, lock_count = u.lock_count \
+     lock_watermark = u.lock_watermark, lock_count = u.lock_count, \
+     route_name = coalesce(u.route_name, q.route_name), \
+     route_version = coalesce(u.route_version, q.route_version) \
      FROM unnest($1::bigint[], $2::boolean[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[], \
        $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::boolean[], $13::bigint[], \
-       $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[]) \
+       $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::text[], $19::text[]) \
        AS u (key, ended, updated_at, current_execution_id, pinned_key, has_kv, inbox_count, next_position, \
              not_before, ready_at, suspect, suspect_before, lock_nonce, lock_visible_at, lock_position, \
-             lock_watermark, lock_count) \
+             lock_watermark, lock_count, route_name, route_version) \
      WHERE q.key = u.key";
 const DESCRIBE: &str = "UPDATE {s}.instances i SET name = u.name, version = u.version, parent_instance = u.parent \
      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS u (key, name, version, parent) \
@@ -64,6 +66,8 @@ const EMPTY_INBOX: &str = "DELETE FROM {s}.inbox WHERE instance_key = ANY($1::bi
 const INBOX: &str = "INSERT INTO {s}.inbox (instance_key, visible_at, position, kind, execution_id, event_id, item) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
        $7::text[])";
+const CANCELS: &str = "UPDATE {s}.queues q SET cancelled = EXISTS \
+       (SELECT 1 FROM {s}.inbox n WHERE n.instance_key = q.key AND n.kind = 7) WHERE q.key = ANY($1::bigint[])";
 const HISTORY: &str = "INSERT INTO {s}.history (instance_key, execution_id, event_id, event) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[])";
 const NEW_EXECUTIONS: &str = "INSERT INTO {s}.executions (instance_key, execution_id, status, completed_at, pinned_major, \
@@ -289,6 +293,11 @@ impl WorkingSet<'_> {
                 ],
             );
         }
+        let changed = self.instances.values().filter(|row| row.pending.cancels);
+        let changed: Vec<i64> = changed.map(|row| row.key).collect();
+        if !changed.is_empty() {
+            pipeline.add(CANCELS, values![changed]);
+        }
     }
 
     fn flush_executions(&self, pipeline: &mut Pipeline) {
@@ -448,5 +457,7 @@ fn queue_values(rows: &[&crate::instance_row::InstanceRow]) -> Vec<crate::pipeli
         lock(|lock| lock.position),
         lock(|lock| lock.watermark),
         lock(|lock| lock.count),
+        column!(rows, row => row.pending.route.as_ref().map(|route| owned_text(route.columns().0))),
+        column!(rows, row => row.pending.route.as_ref().map(|route| owned_text(route.columns().1))),
     ]
 }

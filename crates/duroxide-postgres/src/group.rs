@@ -261,16 +261,18 @@ impl Carrier {
         let mut left_turns = effects.turns_due <= now;
         for (fetch, look) in fetches.turns.into_iter().zip(turns) {
             let full = look.items.len() >= fetch.request.max_items;
+            let suits = effects.turns_suit(&fetch.request);
             let took = self.turns.looked(fetch, look);
-            left_turns &= took && full;
+            left_turns &= !suits || (took && full);
         }
         let mut left_work = effects.work_due <= now;
         for (fetch, look) in fetches.work.into_iter().zip(work) {
             match look {
                 Looked::Done(look) => {
                     let full = look.items.len() >= fetch.request.max_items;
+                    let suits = effects.work_suits(&fetch.request);
                     let took = self.work.looked(fetch, look);
-                    left_work &= took && full;
+                    left_work &= !suits || (took && full);
                 }
                 Looked::Sessions => self.fetch_of_sessions(fetch).await,
             }

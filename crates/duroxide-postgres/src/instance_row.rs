@@ -1,7 +1,7 @@
 //! The row of an instance as the queue sees it: how full its inbox is, when it is ready, who holds it.
 
 use duroxide::providers::support::Status;
-use duroxide_core::ParentLink;
+use duroxide_core::{ParentLink, Route};
 use tokio_postgres::Row;
 
 use crate::token::Token;
@@ -47,6 +47,8 @@ pub(crate) struct InstanceRow {
     pub(crate) suspect: bool,
     pub(crate) suspect_before: bool,
     pub(crate) lock: Option<TurnLock>,
+    /// Whether a cancel is in the inbox.
+    pub(crate) cancelled: bool,
     pub(crate) pending: Pending,
 }
 
@@ -64,6 +66,10 @@ pub(crate) struct Pending {
     pub(crate) first_stored: Option<Option<Ms>>,
     /// The same of those that the transaction added.
     pub(crate) first_added: Option<Ms>,
+    /// The handler that the next turn needs, if that changes.
+    pub(crate) route: Option<Route>,
+    /// A cancel came into the inbox, or may have left it.
+    pub(crate) cancels: bool,
 }
 
 /// The columns of [`InstanceRow`], to be selected first, from `queues q JOIN instances i`.
@@ -72,7 +78,7 @@ macro_rules! instance_columns {
         "q.key, q.ended, q.updated_at, q.current_execution_id, q.pinned_key, q.has_kv, q.inbox_count, \
          q.next_position, q.not_before, q.ready_at, q.suspect, q.suspect_before, q.lock_nonce, \
          q.lock_visible_at, q.lock_position, q.lock_watermark, q.lock_count, i.instance_id, i.name, i.version, \
-         i.parent_instance, i.parent_execution_id, i.parent_event_id"
+         i.parent_instance, i.parent_execution_id, i.parent_event_id, q.cancelled"
     };
 }
 pub(crate) use instance_columns;
@@ -107,6 +113,7 @@ impl InstanceRow {
             parent_instance: row.get::<_, Option<String>>(20).map(from_text),
             parent_execution_id: row.get(21),
             parent_event_id: row.get(22),
+            cancelled: row.get(23),
             pending: Pending::default(),
         }
     }
@@ -114,6 +121,17 @@ impl InstanceRow {
     pub(crate) fn is_held_by(&self, token: Token, now: Ms) -> bool {
         let expires = self.ready_at.unwrap_or(Ms::MIN);
         self.lock.is_some_and(|lock| lock.nonce == token.nonce) && now < expires
+    }
+
+    /// A cancel is now in the inbox.
+    pub(crate) fn note_cancel(&mut self) {
+        self.cancelled = true;
+        self.pending.cancels = true;
+    }
+
+    /// Messages leave the inbox, perhaps the last cancel among them.
+    pub(crate) fn note_removal(&mut self) {
+        self.pending.cancels |= self.cancelled;
     }
 
     pub(crate) fn parent(&self) -> Option<ParentLink> {

@@ -25,6 +25,8 @@
 //! | `messages`, `turn_commit`, `release`, `work`, `set_aside`, `append`, `redrive` | what calls change in them |
 //! | `writes`, `flush` | what is then written |
 //! | `fetch_turn`, `fetch_work`, `sessions` | fetches |
+//! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
+//! | `sweep`, `sweep_take`, `health`, `repair` | what nobody can do, takes or has, and what is done about it |
 //! | `history`, `status`, `admin`, `listing`, `delete`, `prune` | what clients and operators read and remove |
 //!
 //! Invariants:
@@ -51,6 +53,7 @@ mod fetch_work;
 mod filtered_out;
 mod flush;
 mod group;
+mod health;
 mod history;
 mod instance_row;
 mod item;
@@ -58,6 +61,7 @@ mod listener;
 mod listing;
 mod messages;
 mod news;
+mod nodes;
 mod open;
 mod options;
 mod parked;
@@ -67,12 +71,17 @@ mod provider_admin;
 mod prune;
 mod redrive;
 mod release;
+mod repair;
+mod route_turn;
+mod route_work;
 mod schema;
 mod sessions;
 mod set_aside;
 mod statistics;
 mod status;
 mod store;
+mod sweep;
+mod sweep_take;
 mod tls;
 mod token;
 mod turn_commit;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use duroxide_core::{
-    Columns, INITIAL_EXECUTION_ID, ItemKind, WithoutInstance, columns_of, limits, reply_to_colliding_start,
+    Columns, INITIAL_EXECUTION_ID, ItemKind, Route, WithoutInstance, columns_of, limits,
+    reply_to_colliding_start,
 };
 
 use crate::execution_row::ExecutionRow;
@@ -102,6 +103,9 @@ impl WorkingSet<'_> {
             Some(row.pending.first_added.map_or(visible_at, |first| first.min(visible_at)));
         self.writes.inbox.push(InboxRow::new(key, visible_at, position, columns, json));
         let row = self.instance(key)?;
+        if columns.kind == ItemKind::Cancel {
+            row.note_cancel();
+        }
         if columns.kind == ItemKind::Cancel && row.lock.is_some() {
             row.not_before = CANCELLED_WHILE_LOCKED;
         } else if columns.kind == ItemKind::Cancel && row.not_before != 0 {
@@ -178,8 +182,10 @@ impl WorkingSet<'_> {
             suspect: false,
             suspect_before: false,
             lock: None,
+            cancelled: false,
             pending: Pending {
                 queue: true,
+                route: Some(Route::new(columns.name.unwrap_or_default(), columns.version)),
                 first_stored: Some(None),
                 first_added: Some(visible_at),
                 ..Pending::default()

@@ -30,7 +30,9 @@ impl Request for TurnRequest {
     const OPERATION: &'static str = "fetch_orchestration_item";
 
     fn same_question(&self, other: &Self) -> bool {
-        self.suspects == other.suspects && self.filter == other.filter
+        self.suspects == other.suspects
+            && self.filter == other.filter
+            && same(self.handlers.as_ref(), other.handlers.as_ref())
     }
 }
 
@@ -48,6 +50,16 @@ impl Request for WorkRequest {
             && same_owner
             && self.session_limits == other.session_limits
             && self.tags == other.tags
+            && same(self.activities.as_ref(), other.activities.as_ref())
+    }
+}
+
+/// Whether two nodes can do the same. Mostly it is one and the same node.
+fn same<T: PartialEq>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
     }
 }
 

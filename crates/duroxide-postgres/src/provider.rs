@@ -1,23 +1,25 @@
 //! The provider's trait, forwarded: each method packs its arguments and hands them to one operation.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide::providers::support::{is_reached, one_turn, one_work};
 use duroxide::providers::{
     FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, RedriveInstance,
-    SessionFetchConfig, Suspects, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+    SessionFetchConfig, Suspects, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
 };
 use duroxide_core::{
-    DispatcherCapabilityFilter, Event, ExecutionMetadata, OrchestrationStatus, ScheduledActivityIdentifier,
-    WorkItem,
+    DispatcherCapabilityFilter, Event, ExecutionMetadata, NodeInfo, NodeRecord, OrchestrationStatus,
+    ScheduledActivityIdentifier, UnprocessableWork, WorkItem,
 };
 use tokio::time::Instant;
 
-use crate::call::Task;
+use crate::call::{Delivery, Task};
 use crate::carrier::closed;
 use crate::fault::Fault;
+use crate::fetch_turn::RawTurn;
 use crate::history::{self, EncodedEvents};
 use crate::item::{EncodedItem, check_completion, check_message, check_work};
 use crate::parked::{ParkedFetch, Request as _};
@@ -25,7 +27,7 @@ use crate::redrive::{self, EncodedRedrive};
 use crate::store::{PostgresProvider, transaction};
 use crate::token::Token;
 use crate::turn_commit::TurnCommit;
-use crate::{append, sessions, status, work};
+use crate::{append, nodes, sessions, status, sweep, sweep_take, work};
 
 /// Reads on a connection of the pool.
 macro_rules! read {
@@ -289,6 +291,76 @@ impl Provider for PostgresProvider {
         read!(self, "lost_work_items", conn => work::lost(&conn, self.manual(), lock_tokens))
     }
 
+    fn routes_by_handler(&self) -> bool {
+        true
+    }
+
+    fn keeps_nodes(&self) -> bool {
+        true
+    }
+
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<(), ProviderError> {
+        read!(self, "heartbeat_node", conn => nodes::heartbeat(&conn, self.manual(), node))
+    }
+
+    async fn node_left(&self, node_id: &str) -> Result<(), ProviderError> {
+        read!(self, "node_left", conn => nodes::left(&conn, self.manual(), node_id))
+    }
+
+    async fn list_nodes(&self) -> Result<Vec<NodeRecord>, ProviderError> {
+        read!(self, "list_nodes", conn => async {
+            let now = crate::admin::now_ms(&conn, self.manual()).await?;
+            nodes::list(&conn, now).await
+        })
+    }
+
+    fn sweeps(&self) -> bool {
+        true
+    }
+
+    async fn find_unprocessable_work(&self) -> Result<Vec<UnprocessableWork>, ProviderError> {
+        let manual = self.manual();
+        transaction!(self, "find_unprocessable_work", conn => sweep::find(&conn, manual))
+    }
+
+    async fn fetch_unprocessable_turns(
+        &self,
+        request: SweepRequest,
+    ) -> Result<Vec<FetchedTurn>, ProviderError> {
+        const OPERATION: &str = "fetch_unprocessable_turns";
+        let manual = self.manual();
+        let locked: Result<_, ProviderError> =
+            transaction!(self, OPERATION, conn => sweep_take::turns(&conn, manual, &request));
+        let (found, guard) = Delivery::new(locked?, Arc::clone(&self.inbox)).open();
+        let like = one_turn(request.lock_timeout, Duration::ZERO, None);
+        let mut turns = Vec::with_capacity(found.len());
+        for raw in found {
+            turns.extend(self.admit(OPERATION, raw, &like).await?);
+        }
+        guard.arrived();
+        Ok(turns)
+    }
+
+    async fn fetch_unprocessable_work(
+        &self,
+        request: SweepRequest,
+    ) -> Result<Vec<FetchedWork>, ProviderError> {
+        const OPERATION: &str = "fetch_unprocessable_work";
+        let manual = self.manual();
+        let locked: Result<_, ProviderError> =
+            transaction!(self, OPERATION, conn => sweep_take::work(&conn, manual, &request));
+        let (found, guard) = Delivery::new(locked?, Arc::clone(&self.inbox)).open();
+        let mut work = Vec::with_capacity(found.len());
+        for raw in found {
+            match raw.decode() {
+                Ok(fetched) => work.push(fetched),
+                Err((token, cause)) => self.carry(OPERATION, Task::AsideWork { token, cause }).await?,
+            }
+        }
+        guard.arrived();
+        Ok(work)
+    }
+
     fn redrives(&self) -> bool {
         true
     }
@@ -367,19 +439,9 @@ impl PostgresProvider {
             let (found, guard) = delivery.open();
             guards.push(guard);
             let mut passed_over = false;
-            for mut raw in found {
-                let admitted = raw.admit();
+            for raw in found {
                 let (token, ready_at, suspect) = (raw.token, raw.ready_at, raw.is_suspect());
-                if !admitted.aside.is_empty() {
-                    let (aside, left) = (admitted.aside.clone(), admitted.left);
-                    self.carry(OPERATION, Task::AsideMessages { token, aside, left }).await?;
-                }
-                if admitted.left == 0 {
-                    passed_over = true;
-                    continue;
-                }
-                let completed = raw.complete(self, &request, admitted).await;
-                let Some(turn) = completed.map_err(|fault: Fault| fault.into_error(OPERATION))? else {
+                let Some(turn) = self.admit(OPERATION, raw, &request).await? else {
                     passed_over = true;
                     continue;
                 };
@@ -395,6 +457,25 @@ impl PostgresProvider {
                 return Ok(turns.into_iter().map(|(_, _, turn)| turn).collect());
             }
         }
+    }
+
+    /// The turn of a locked instance; `None` when there is nothing in it, or the instance was deleted.
+    async fn admit(
+        &self,
+        operation: &'static str,
+        mut raw: RawTurn,
+        request: &TurnRequest,
+    ) -> Result<Option<FetchedTurn>, ProviderError> {
+        let admitted = raw.admit();
+        if !admitted.aside.is_empty() {
+            let (token, aside, left) = (raw.token, admitted.aside.clone(), admitted.left);
+            self.carry(operation, Task::AsideMessages { token, aside, left }).await?;
+        }
+        if admitted.left == 0 {
+            return Ok(None);
+        }
+        let completed = raw.complete(self, request, admitted).await;
+        completed.map_err(|fault: Fault| fault.into_error(operation))
     }
 
     /// Fetches work items.

@@ -2,14 +2,17 @@
 
 use async_trait::async_trait;
 use duroxide::providers::{
-    DeleteInstanceResult, ExecutionInfo, FilteredOut, InstanceFilter, InstanceInfo, InstancePage,
-    InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, SystemMetrics, WaitingByTag,
+    DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
+    InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
+    PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
+use duroxide_core::health::QueuedFor;
 use duroxide_core::{DispatcherCapabilityFilter, Event};
 
+use crate::repair::EncodedRepair;
 use crate::store::{PostgresProvider, transaction};
-use crate::{admin, delete, filtered_out, listing, prune, work};
+use crate::values::to_column;
+use crate::{admin, delete, filtered_out, health, listing, prune, repair, work};
 
 /// Reads on a connection of the pool.
 macro_rules! read {
@@ -104,6 +107,26 @@ impl ProviderAdmin for PostgresProvider {
 
     async fn oldest_ready(&self) -> Result<OldestReady, ProviderError> {
         read!(self, "oldest_ready", conn => admin::oldest_ready(&conn))
+    }
+
+    async fn queued_for(&self, instance: &str) -> Result<Option<QueuedFor>, ProviderError> {
+        read!(self, "queued_for", conn => health::queued_for(&conn, self.manual(), instance))
+    }
+
+    async fn health_facts(&self, overdue_ms: u64) -> Result<Option<HealthFacts>, ProviderError> {
+        let overdue = to_column(overdue_ms);
+        read!(self, "health_facts", conn => health::health_facts(&conn, self.manual(), overdue)).map(Some)
+    }
+
+    async fn repair(&self, request: RepairInstance) -> Result<u64, ProviderError> {
+        const OPERATION: &str = "repair";
+        let request = EncodedRepair::new(request).map_err(|fault| fault.into_error(OPERATION))?;
+        let manual = self.manual();
+        let repaired: Result<_, ProviderError> =
+            transaction!(self, OPERATION, conn => repair::repair(&conn, manual, &request));
+        let (put_back, effects) = repaired?;
+        self.follow(&effects);
+        Ok(put_back)
     }
 
     async fn now_ms(&self) -> Result<u64, ProviderError> {

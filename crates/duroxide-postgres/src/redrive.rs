@@ -3,7 +3,7 @@
 use duroxide::providers::RedriveInstance;
 use duroxide::providers::support::Status;
 use duroxide_core::redrive::KeptMessages;
-use duroxide_core::{ItemKind, WorkItem, columns_of, pack_version};
+use duroxide_core::{ItemKind, Route, WorkItem, columns_of, pack_version, route_after_turn, state_changes};
 use semver::Version;
 
 use crate::connection::Conn;
@@ -25,6 +25,8 @@ pub(crate) struct EncodedRedrive {
     last_event_id: u64,
     events: EncodedEvents,
     begins_anew: bool,
+    /// The handler that it needs from now on, if that changes.
+    route: Option<Route>,
     pinned: Option<Version>,
     activities: Vec<EncodedItem>,
     messages: Vec<EncodedItem>,
@@ -35,7 +37,10 @@ impl EncodedRedrive {
     pub(crate) fn new(one: RedriveInstance) -> Result<Self, Fault> {
         one.activities.iter().try_for_each(check_work)?;
         one.messages.iter().try_for_each(check_message)?;
+        let began = state_changes(&one.events).began;
+        let route = route_after_turn(&one.instance, began, one.events.is_empty(), &one.messages);
         Ok(Self {
+            route,
             instance: one.instance,
             failed_execution_id: one.failed_execution_id,
             last_event_id: one.last_event_id,
@@ -120,6 +125,7 @@ impl WorkingSet<'_> {
         row.suspect = false;
         row.suspect_before = false;
         row.pending.queue = true;
+        row.pending.route.clone_from(&one.route);
         if one.begins_anew {
             let asked = one.messages.first().and_then(|start| columns_of(&start.item).version);
             row.version = asked.unwrap_or_default().to_string();

@@ -14,6 +14,7 @@ use crate::fetch_turn::Look;
 use crate::fetch_work::{RawWork, accepted};
 use crate::flush::refresh_heads;
 use crate::pipeline::Pipeline;
+use crate::route_work::names;
 use crate::values::{Ms, NEVER, after, count, duration, from_text, lock_number, owned_text, random_bits};
 
 /// A work item that is ready.
@@ -38,21 +39,57 @@ const PLAIN: &str = "WITH RECURSIVE all_tags (t) AS ( \
        SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = $3::boolean AND w.ready_at <= $1::bigint \
          ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) x ORDER BY x.ready_at, x.id";
+/// The same for a node that routes by handler: clean ones by name, and suspects, which are few.
+const ROUTED: &str = "WITH RECURSIVE all_tags (t) AS ( \
+       SELECT min(w.tag) FROM {s}.work_items w WHERE w.session_id IS NULL \
+       UNION ALL \
+       SELECT (SELECT min(w.tag) FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag > all_tags.t) \
+       FROM all_tags WHERE all_tags.t IS NOT NULL), \
+     accepted AS MATERIALIZED (SELECT u.t FROM unnest($2::text[]) AS u (t) UNION ALL \
+       SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL), \
+     found AS MATERIALIZED (SELECT x.id FROM accepted a CROSS JOIN unnest($5::text[]) AS n (n) \
+       CROSS JOIN LATERAL (SELECT w.id FROM {s}.work_items w WHERE NOT $3::boolean AND w.session_id IS NULL \
+         AND w.tag = a.t AND w.name = n.n AND NOT w.suspect AND w.ready_at <= $1::bigint \
+         ORDER BY w.ready_at, w.id LIMIT $4::bigint) x \
+       UNION ALL SELECT w.id FROM accepted a JOIN {s}.work_items w ON $3::boolean AND w.session_id IS NULL \
+         AND w.tag = a.t AND w.suspect = TRUE AND w.name = ANY($5::text[]) AND w.ready_at <= $1::bigint) \
+     SELECT w.ready_at, w.id FROM found f JOIN {s}.work_items w ON w.id = f.id \
+       WHERE w.suspect = $3::boolean AND w.ready_at <= $1::bigint \
+       ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE OF w SKIP LOCKED";
 const PLAIN_DUE: &str = "SELECT min(w.ready_at) FROM {s}.work_items w WHERE w.session_id IS NULL \
-     AND ($1::text[] IS NULL OR w.tag = ANY($1::text[])) AND ($2::boolean OR NOT w.suspect) AND w.ready_at > $3";
+     AND ($1::text[] IS NULL OR w.tag = ANY($1::text[])) AND ($2::boolean OR NOT w.suspect) AND w.ready_at > $3 \
+     AND ($4::text[] IS NULL OR w.name = ANY($4::text[]))";
 /// The heads of sessions that are ready, and from when on each is open to this owner.
-const HEADS: &str = "SELECT x.ready_at, x.work_id, x.suspect, x.session_id, x.tag, x.open_from FROM ( \
-       SELECT h.ready_at, h.work_id, h.suspect, h.session_id, h.tag, \
-         (CASE WHEN s.session_id IS NULL THEN 0 \
-               WHEN s.owner <> $3::text THEN s.locked_until \
-               WHEN NOT $4::boolean THEN 0 \
-               ELSE coalesce((SELECT max(w.ready_at) FROM {s}.work_items w WHERE w.session_id = h.session_id \
-                      AND w.lock_nonce IS NOT NULL AND w.ready_at > $1::bigint), 0) END) AS open_from, \
-         (s.owner IS NOT NULL AND s.owner = $3::text AND s.locked_until > $1::bigint) AS owned \
-       FROM {s}.session_heads h LEFT JOIN {s}.sessions s ON s.session_id = h.session_id \
-       WHERE ($2::text[] IS NULL OR h.tag = ANY($2::text[])) AND ($5::boolean OR NOT h.suspect) \
-         AND h.session_id <> ALL($6::text[])) x \
-     WHERE NOT $7::boolean OR x.owned ORDER BY x.ready_at, x.work_id";
+macro_rules! heads {
+    ($heads:literal) => {
+        concat!(
+            "SELECT x.ready_at, x.work_id, x.suspect, x.session_id, x.tag, x.open_from FROM ( \
+               SELECT h.ready_at, h.work_id, h.suspect, h.session_id, h.tag, \
+                 (CASE WHEN s.session_id IS NULL THEN 0 \
+                       WHEN s.owner <> $3::text THEN s.locked_until \
+                       WHEN NOT $4::boolean THEN 0 \
+                       ELSE coalesce((SELECT max(w.ready_at) FROM {s}.work_items w \
+                              WHERE w.session_id = h.session_id AND w.lock_nonce IS NOT NULL \
+                              AND w.ready_at > $1::bigint), 0) END) AS open_from, \
+                 (s.owner IS NOT NULL AND s.owner = $3::text AND s.locked_until > $1::bigint) AS owned \
+               FROM ",
+            $heads,
+            " h LEFT JOIN {s}.sessions s ON s.session_id = h.session_id \
+               WHERE ($2::text[] IS NULL OR h.tag = ANY($2::text[])) AND ($5::boolean OR NOT h.suspect) \
+                 AND h.session_id <> ALL($6::text[])) x \
+             WHERE NOT $7::boolean OR x.owned ORDER BY x.ready_at, x.work_id"
+        )
+    };
+}
+const HEADS: &str = heads!("{s}.session_heads");
+/// The same for a node that routes by handler: of each session the first item that it can run.
+const ROUTED_HEADS: &str = heads!(
+    "(SELECT o.session_id, o.tag, o.suspect, f.ready_at, f.work_id FROM {s}.session_heads o CROSS JOIN LATERAL ( \
+        SELECT g.ready_at, g.id AS work_id FROM unnest($8::text[]) AS n (n) CROSS JOIN LATERAL ( \
+          SELECT w.ready_at, w.id FROM {s}.work_items w WHERE w.session_id = o.session_id AND w.tag = o.tag \
+            AND w.name = n.n AND w.suspect = o.suspect ORDER BY w.ready_at, w.id LIMIT 1) g \
+        ORDER BY g.ready_at, g.id LIMIT 1) f)"
+);
 const OWNED: &str =
     "SELECT count(*), min(locked_until) FROM {s}.sessions WHERE owner = $1 AND locked_until > $2";
 const TRY_RESERVE: &str = "SELECT pg_try_advisory_xact_lock($1)";
@@ -76,6 +113,8 @@ struct Fetch<'a> {
     suspects: Suspects,
     /// Sessions that another transaction works on.
     passed: BTreeSet<String>,
+    /// The activities that the node can run, if it routes by handler.
+    names: Option<Vec<String>>,
 }
 
 /// Locks the work items that have been ready longest and that the worker accepts, those of sessions included.
@@ -94,6 +133,7 @@ pub(crate) async fn fetch(
         next_due: NEVER,
         suspects: request.suspects,
         passed: BTreeSet::new(),
+        names: request.activities.as_deref().map(names),
     };
     let max_items = request.max_items.max(1);
     let mut items = Vec::new();
@@ -146,7 +186,10 @@ impl Fetch<'_> {
                 continue;
             }
             let limit = if suspect { 1 } else { count(wanted) };
-            let rows = self.conn.query(PLAIN, &[&self.now, &tags, &suspect, &limit]).await?;
+            let rows = match &self.names {
+                None => self.conn.query(PLAIN, &[&self.now, &tags, &suspect, &limit]).await?,
+                Some(names) => self.conn.query(ROUTED, &[&self.now, &tags, &suspect, &limit, names]).await?,
+            };
             let candidates = rows.iter().map(|row| Candidate {
                 ready_at: row.get(0),
                 id: row.get(1),
@@ -162,7 +205,9 @@ impl Fetch<'_> {
 
     async fn note_plain_due(&mut self) -> Result<(), Fault> {
         let tags = accepted(&self.request.tags);
-        let row = self.conn.first(PLAIN_DUE, &[&tags, &self.admits_suspects(), &self.now]).await?;
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&tags, &self.admits_suspects(), &self.now, &self.names];
+        let row = self.conn.first(PLAIN_DUE, &params).await?;
         self.due(row.and_then(|row| row.get::<_, Option<Ms>>(0)).unwrap_or(NEVER));
         Ok(())
     }
@@ -200,9 +245,16 @@ impl Fetch<'_> {
         let owner = owned_text(&config.owner_id);
         let passed: Vec<String> = self.passed.iter().map(|id| owned_text(id)).collect();
         let suspects = self.admits_suspects();
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
-            [&self.now, &tags, &owner, &one_at_a_time, &suspects, &passed, &full];
-        for row in self.conn.query(HEADS, &params).await? {
+        let mut params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
+            vec![&self.now, &tags, &owner, &one_at_a_time, &suspects, &passed, &full];
+        let sql = match &self.names {
+            None => HEADS,
+            Some(names) => {
+                params.push(names);
+                ROUTED_HEADS
+            }
+        };
+        for row in self.conn.query(sql, &params).await? {
             let ready_at: Ms = row.get(0);
             let open_from = ready_at.max(row.get(5));
             if open_from > self.now {

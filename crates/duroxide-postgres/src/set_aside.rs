@@ -62,6 +62,7 @@ impl WorkingSet<'_> {
         let gone = crate::values::count(aside.len());
         row.inbox_count -= gone;
         row.pending.queue = true;
+        row.note_removal();
         if let Some(lock) = &mut row.lock {
             lock.count -= gone;
         }

@@ -3,8 +3,8 @@
 use duroxide::providers::support::Status;
 use duroxide_core::redrive::{KeptMessages, kept_after_failure};
 use duroxide_core::{
-    Event, ExecutionMetadata, ItemKind, ScheduledActivityIdentifier, WorkItem, cancel_reaches, columns_of,
-    pack_version, state_changes,
+    Event, ExecutionMetadata, ItemKind, Route, ScheduledActivityIdentifier, WorkItem, cancel_reaches,
+    columns_of, pack_version, route_after_turn, state_changes,
 };
 
 use crate::execution_row::ExecutionRow;
@@ -26,6 +26,8 @@ pub(crate) struct TurnCommit {
     metadata: ExecutionMetadata,
     status: Option<Status>,
     kept: Option<KeptMessages>,
+    /// The handler that the execution needs, if it begins.
+    began: Option<Route>,
     cancelled_activities: Vec<ScheduledActivityIdentifier>,
 }
 
@@ -51,6 +53,7 @@ impl TurnCommit {
         Ok(Self {
             execution_id,
             kept: kept_after_failure(&history_delta),
+            began: route_after_turn("", state_changes(&history_delta).began, false, []),
             history_delta: EncodedEvents::new(history_delta)?,
             worker_items: EncodedItem::all(worker_items)?,
             orchestrator_items: EncodedItem::all(orchestrator_items)?,
@@ -64,6 +67,16 @@ impl TurnCommit {
     pub(crate) fn bytes(&self) -> usize {
         let items = self.worker_items.iter().chain(&self.orchestrator_items);
         self.history_delta.bytes() + items.map(|item| item.json.len()).sum::<usize>()
+    }
+
+    /// The handler that the instance needs after the turn, if that changes.
+    fn route(&self, instance: &str, current_execution_id: u64) -> Option<Route> {
+        if self.execution_id < current_execution_id {
+            return None;
+        }
+        let continues = self.status == Some(Status::ContinuedAsNew);
+        let messages = self.orchestrator_items.iter().map(|item| &item.item);
+        route_after_turn(instance, None, continues, messages).or_else(|| self.began.clone())
     }
 
     /// What must be locked and read to commit it.
@@ -121,6 +134,10 @@ impl WorkingSet<'_> {
             self.keep_messages(key, kept.clone()).await?;
         }
         self.remove_locked_messages(key)?;
+        let row = self.instance(key)?;
+        if let Some(route) = commit.route(&row.instance, row.current_execution_id) {
+            row.pending.route = Some(route);
+        }
         self.append(key, &mut execution, commit.execution_id, &numbered)?;
         self.write_metadata(key, &mut execution, commit)?;
         self.executions.insert(id, execution);
@@ -183,6 +200,7 @@ impl WorkingSet<'_> {
         row.suspect_before = false;
         row.not_before = 0;
         row.pending.queue = true;
+        row.note_removal();
         if let Some(lock) = lock {
             row.inbox_count -= lock.count;
             self.writes.covered.push((key, lock));
@@ -387,6 +405,7 @@ impl WorkingSet<'_> {
         let row = self.instance(key)?;
         let left = row.inbox_count;
         row.inbox_count = 0;
+        row.note_removal();
         row.pending.first_stored = Some(None);
         row.pending.first_added = None;
         if left > 0 {

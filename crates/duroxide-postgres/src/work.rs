@@ -72,6 +72,7 @@ impl WorkingSet<'_> {
         };
         self.writes.touch(&place);
         self.effects.work_ready(self.now);
+        self.effects.work_tags.insert(place.tag.clone());
         self.writes.new_work.push(NewWork {
             instance: columns.instance.to_string(),
             execution_id: columns.execution_id.unwrap_or(0),
@@ -157,6 +158,7 @@ impl WorkingSet<'_> {
         }
         work.suspect_before = false;
         self.effects.work_ready(work.ready_at);
+        self.effects.work_tags.insert(work.place.tag.clone());
         self.let_go(&work);
         self.writes.work_changes.insert(work.id, WorkChange::new(&work, suspect));
         self.work.insert(work.id, work);

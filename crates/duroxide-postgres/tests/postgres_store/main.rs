@@ -2,6 +2,7 @@
 
 mod caller;
 mod cluster;
+mod health;
 mod opening;
 mod outages;
 mod programs;

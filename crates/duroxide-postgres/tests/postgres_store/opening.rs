@@ -1,6 +1,11 @@
 //! Opening stores: many at once, and those that must be refused.
 
-use duroxide::providers::{Provider as _, ProviderAdmin as _, ProviderErrorKind, WorkItem};
+use std::time::Duration;
+
+use duroxide::providers::support::one_turn;
+use duroxide::providers::{
+    HandlerSet, HandlerVersions, Provider as _, ProviderAdmin as _, ProviderErrorKind, TurnRequest, WorkItem,
+};
 use duroxide_postgres::{PostgresOptions, PostgresProvider};
 
 use crate::support::{new_schema, open, options, raw, url};
@@ -56,4 +61,34 @@ async fn stores_in_two_schemas_know_nothing_of_each_other() {
     drop(two);
     let again = open(options(&second)).await;
     assert_eq!(again.list_instances().await.expect("listed"), ["a"]);
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_schema_is_brought_up_to_date_with_its_routes() {
+    let schema = new_schema();
+    let client = duroxide::Client::new(std::sync::Arc::new(open(options(&schema)).await));
+    client.start_orchestration("a", "Mine", "").await.expect("started");
+    client.start_orchestration_versioned("b", "Mine", "2.0.0", "").await.expect("started");
+    client.start_orchestration("c", "Theirs", "").await.expect("started");
+    client.cancel_instance("c", "stop").await.expect("cancelled");
+    drop(client);
+    let back = "ALTER TABLE {s}.queues DROP COLUMN route_name, DROP COLUMN route_version, DROP COLUMN cancelled; \
+         DROP TABLE {s}.nodes; DROP INDEX {s}.work_items_routed; DROP INDEX {s}.work_items_routed_of_session; \
+         UPDATE {s}.duroxide_schema SET version = 1";
+    raw().await.batch_execute(&back.replace("{s}", &schema)).await.expect("as it was");
+    let store = open(options(&schema)).await;
+    let mut found = Vec::new();
+    let version = semver::Version::new(1, 0, 0);
+    let versions = HandlerVersions { versions: [version.clone()].into(), unversioned: Some(version) };
+    let handlers = HandlerSet { orchestrations: [("Mine".to_string(), versions)].into() };
+    let request = TurnRequest {
+        handlers: Some(std::sync::Arc::new(handlers)),
+        max_items: 10,
+        ..one_turn(Duration::from_secs(5), Duration::ZERO, None)
+    };
+    for turn in store.fetch_turns(request).await.expect("fetched") {
+        found.push(turn.item.instance);
+    }
+    assert_eq!(found, ["a", "c"], "the other version is for others; a cancel is for everybody");
+    assert_eq!(store.list_nodes().await.expect("listed"), []);
 }

@@ -6,5 +6,6 @@ mod common;
 
 mod mixed;
 mod nodes;
+mod roll_out;
 mod rollout;
 mod sweeper;

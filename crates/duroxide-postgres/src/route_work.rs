@@ -1,0 +1,70 @@
+//! Finding ready work items for a node that routes by handler: the same as for turns, by the activity's name.
+
+use std::collections::BTreeSet;
+
+use crate::pipeline::{Pipeline, Value};
+use crate::route_turn::SPARE;
+use crate::values::{count, owned_text};
+
+/// Gives what the plain look gives.
+const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint, \
+       (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now), \
+     open AS MATERIALIZED (SELECT NOT ($7::boolean AND EXISTS (SELECT 1 FROM {s}.session_heads)) AS ok), \
+     all_tags (t) AS ( \
+       SELECT min(w.tag) FROM {s}.work_items w WHERE w.session_id IS NULL \
+       UNION ALL \
+       SELECT (SELECT min(w.tag) FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag > all_tags.t) \
+       FROM all_tags WHERE all_tags.t IS NOT NULL), \
+     accepted AS MATERIALIZED (SELECT u.t FROM unnest($2::text[]) AS u (t) UNION ALL \
+       SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL), \
+     names AS MATERIALIZED (SELECT u.n FROM unnest($8::text[]) AS u (n)), \
+     found AS MATERIALIZED (SELECT x.id, x.ready_at FROM accepted a CROSS JOIN names n CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+         AND w.name = n.n AND NOT w.suspect AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
+         ORDER BY w.ready_at, w.id LIMIT $9::bigint) x), \
+     clean AS MATERIALIZED (SELECT w.id, w.ready_at \
+       FROM (SELECT f.id, f.ready_at FROM found f ORDER BY f.ready_at, f.id LIMIT $9::bigint) f \
+       JOIN {s}.work_items w ON w.id = f.id WHERE NOT w.suspect AND w.ready_at <= (SELECT now FROM c) \
+       ORDER BY f.ready_at, f.id LIMIT $3::bigint FOR UPDATE OF w SKIP LOCKED), \
+     suspects AS MATERIALIZED (SELECT x.id, x.ready_at FROM accepted a CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+         AND w.suspect = TRUE AND w.name = ANY($8::text[]) AND w.ready_at <= (SELECT now FROM c) \
+         AND (SELECT ok FROM open) ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) x \
+       ORDER BY x.ready_at, x.id LIMIT $4::bigint), \
+     picked AS MATERIALIZED (SELECT a.id, a.ready_at, row_number() OVER (ORDER BY a.ready_at, a.id) AS n FROM \
+       (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.id LIMIT $3::bigint), \
+     taken AS (UPDATE {s}.work_items w SET ready_at = (SELECT now FROM c) + $5::bigint, suspect = TRUE, \
+         suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), \
+         lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
+       RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
+         p.ready_at), \
+     due AS MATERIALIZED (SELECT min(d.ready_at) AS at FROM ( \
+       SELECT x.ready_at FROM accepted a CROSS JOIN names n CROSS JOIN LATERAL ( \
+         SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t AND w.name = n.n \
+           AND NOT w.suspect AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) \
+           ORDER BY w.ready_at, w.id LIMIT 1) x \
+       UNION ALL \
+       SELECT x.ready_at FROM accepted a CROSS JOIN LATERAL ( \
+         SELECT w.ready_at FROM {s}.work_items w WHERE $4::bigint > 0 AND w.session_id IS NULL AND w.tag = a.t \
+           AND w.suspect = TRUE AND w.name = ANY($8::text[]) \
+           AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) ORDER BY w.ready_at, w.id LIMIT 1) x) d) \
+     SELECT c.now, due.at, open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
+       i.name, i.version, t.ready_at FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
+     LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
+
+/// Adds the statement that locks what is ready and has a handler. `plain` is what the plain look is given.
+pub(crate) fn take(
+    pipeline: &mut Pipeline,
+    mut plain: Vec<Value>,
+    wanted: usize,
+    activities: &BTreeSet<String>,
+) -> usize {
+    plain.push(Box::new(names(activities)));
+    plain.push(Box::new(count(wanted.saturating_add(SPARE))));
+    pipeline.add(TAKE, plain)
+}
+
+/// The names of activities as they stand in the column.
+pub(crate) fn names(activities: &BTreeSet<String>) -> Vec<String> {
+    activities.iter().map(|name| owned_text(name)).collect()
+}
