@@ -1,7 +1,6 @@
 //! The provider's trait, forwarded: each method packs its arguments and hands them to one operation.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,7 +15,7 @@ use duroxide_core::{
 };
 use tokio::time::Instant;
 
-use crate::call::{Delivery, Task};
+use crate::call::Task;
 use crate::carrier::closed;
 use crate::fault::Fault;
 use crate::fetch_turn::RawTurn;
@@ -27,7 +26,7 @@ use crate::redrive::{self, EncodedRedrive};
 use crate::store::{PostgresProvider, transaction};
 use crate::token::Token;
 use crate::turn_commit::TurnCommit;
-use crate::{append, nodes, sessions, status, sweep, sweep_take, work};
+use crate::{append, nodes, sessions, status, sweep, work};
 
 /// Reads on a connection of the pool.
 macro_rules! read {
@@ -327,38 +326,14 @@ impl Provider for PostgresProvider {
         &self,
         request: SweepRequest,
     ) -> Result<Vec<FetchedTurn>, ProviderError> {
-        const OPERATION: &str = "fetch_unprocessable_turns";
-        let manual = self.manual();
-        let locked: Result<_, ProviderError> =
-            transaction!(self, OPERATION, conn => sweep_take::turns(&conn, manual, &request));
-        let (found, guard) = Delivery::new(locked?, Arc::clone(&self.inbox)).open();
-        let like = one_turn(request.lock_timeout, Duration::ZERO, None);
-        let mut turns = Vec::with_capacity(found.len());
-        for raw in found {
-            turns.extend(self.admit(OPERATION, raw, &like).await?);
-        }
-        guard.arrived();
-        Ok(turns)
+        self.sweep_turns(request).await
     }
 
     async fn fetch_unprocessable_work(
         &self,
         request: SweepRequest,
     ) -> Result<Vec<FetchedWork>, ProviderError> {
-        const OPERATION: &str = "fetch_unprocessable_work";
-        let manual = self.manual();
-        let locked: Result<_, ProviderError> =
-            transaction!(self, OPERATION, conn => sweep_take::work(&conn, manual, &request));
-        let (found, guard) = Delivery::new(locked?, Arc::clone(&self.inbox)).open();
-        let mut work = Vec::with_capacity(found.len());
-        for raw in found {
-            match raw.decode() {
-                Ok(fetched) => work.push(fetched),
-                Err((token, cause)) => self.carry(OPERATION, Task::AsideWork { token, cause }).await?,
-            }
-        }
-        guard.arrived();
-        Ok(work)
+        self.sweep_work(request).await
     }
 
     fn redrives(&self) -> bool {
@@ -460,7 +435,7 @@ impl PostgresProvider {
     }
 
     /// The turn of a locked instance; `None` when there is nothing in it, or the instance was deleted.
-    async fn admit(
+    pub(crate) async fn admit(
         &self,
         operation: &'static str,
         mut raw: RawTurn,
@@ -474,7 +449,7 @@ impl PostgresProvider {
         if admitted.left == 0 {
             return Ok(None);
         }
-        let completed = raw.complete(self, request, admitted).await;
+        let completed = Box::pin(raw.complete(self, request, admitted)).await;
         completed.map_err(|fault: Fault| fault.into_error(operation))
     }
 

@@ -26,11 +26,11 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
      found AS MATERIALIZED ( \
        SELECT x.key, x.ready_at FROM matching m CROSS JOIN handlers h CROSS JOIN LATERAL ( \
          SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.route_name = h.n \
-           AND q.route_version = h.v AND NOT q.suspect AND q.ready_at <= (SELECT now FROM c) \
+           AND q.route_version = h.v AND q.suspect::int = 0 AND q.ready_at <= (SELECT now FROM c) \
            ORDER BY q.ready_at, q.key LIMIT $8::bigint) x \
        UNION \
        SELECT x.key, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
-         SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect = FALSE \
+         SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect::int = 0 \
            AND q.cancelled AND q.ready_at <= (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $8::bigint) x), \
      clean AS MATERIALIZED (SELECT q.key, q.ready_at \
        FROM (SELECT f.key, f.ready_at FROM found f ORDER BY f.ready_at, f.key LIMIT $8::bigint) f \
@@ -50,11 +50,11 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
      due AS MATERIALIZED (SELECT min(d.ready_at) AS at FROM ( \
        SELECT x.ready_at FROM matching m CROSS JOIN handlers h CROSS JOIN LATERAL ( \
          SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.route_name = h.n \
-           AND q.route_version = h.v AND NOT q.suspect AND q.ready_at IS NOT NULL \
+           AND q.route_version = h.v AND q.suspect::int = 0 AND q.ready_at IS NOT NULL \
            AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x \
        UNION ALL \
        SELECT x.ready_at FROM matching m CROSS JOIN LATERAL ( \
-         SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect = FALSE AND q.cancelled \
+         SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect::int = 0 AND q.cancelled \
            AND q.ready_at IS NOT NULL \
            AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x \
        UNION ALL \

@@ -19,8 +19,8 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
        SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL), \
      names AS MATERIALIZED (SELECT u.n FROM unnest($8::text[]) AS u (n)), \
      found AS MATERIALIZED (SELECT x.id, x.ready_at FROM accepted a CROSS JOIN names n CROSS JOIN LATERAL ( \
-       SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
-         AND w.name = n.n AND NOT w.suspect AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
+       SELECT w.id, w.ready_at FROM {s}.work_items w WHERE num_nulls(w.session_id) = 1 \
+         AND w.suspect::int = 0 AND w.tag = a.t AND w.name = n.n AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
          ORDER BY w.ready_at, w.id LIMIT $9::bigint) x), \
      clean AS MATERIALIZED (SELECT w.id, w.ready_at \
        FROM (SELECT f.id, f.ready_at FROM found f ORDER BY f.ready_at, f.id LIMIT $9::bigint) f \
@@ -40,8 +40,8 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          p.ready_at), \
      due AS MATERIALIZED (SELECT min(d.ready_at) AS at FROM ( \
        SELECT x.ready_at FROM accepted a CROSS JOIN names n CROSS JOIN LATERAL ( \
-         SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t AND w.name = n.n \
-           AND NOT w.suspect AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) \
+         SELECT w.ready_at FROM {s}.work_items w WHERE num_nulls(w.session_id) = 1 AND w.suspect::int = 0 \
+           AND w.tag = a.t AND w.name = n.n AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) \
            ORDER BY w.ready_at, w.id LIMIT 1) x \
        UNION ALL \
        SELECT x.ready_at FROM accepted a CROSS JOIN LATERAL ( \

@@ -48,8 +48,8 @@ const ROUTED: &str = "WITH RECURSIVE all_tags (t) AS ( \
      accepted AS MATERIALIZED (SELECT u.t FROM unnest($2::text[]) AS u (t) UNION ALL \
        SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL), \
      found AS MATERIALIZED (SELECT x.id FROM accepted a CROSS JOIN unnest($5::text[]) AS n (n) \
-       CROSS JOIN LATERAL (SELECT w.id FROM {s}.work_items w WHERE NOT $3::boolean AND w.session_id IS NULL \
-         AND w.tag = a.t AND w.name = n.n AND NOT w.suspect AND w.ready_at <= $1::bigint \
+       CROSS JOIN LATERAL (SELECT w.id FROM {s}.work_items w WHERE NOT $3::boolean \
+         AND num_nulls(w.session_id) = 1 AND w.suspect::int = 0 AND w.tag = a.t AND w.name = n.n AND w.ready_at <= $1::bigint \
          ORDER BY w.ready_at, w.id LIMIT $4::bigint) x \
        UNION ALL SELECT w.id FROM accepted a JOIN {s}.work_items w ON $3::boolean AND w.session_id IS NULL \
          AND w.tag = a.t AND w.suspect = TRUE AND w.name = ANY($5::text[]) AND w.ready_at <= $1::bigint) \
@@ -86,8 +86,8 @@ const HEADS: &str = heads!("{s}.session_heads");
 const ROUTED_HEADS: &str = heads!(
     "(SELECT o.session_id, o.tag, o.suspect, f.ready_at, f.work_id FROM {s}.session_heads o CROSS JOIN LATERAL ( \
         SELECT g.ready_at, g.id AS work_id FROM unnest($8::text[]) AS n (n) CROSS JOIN LATERAL ( \
-          SELECT w.ready_at, w.id FROM {s}.work_items w WHERE w.session_id = o.session_id AND w.tag = o.tag \
-            AND w.name = n.n AND w.suspect = o.suspect ORDER BY w.ready_at, w.id LIMIT 1) g \
+          SELECT w.ready_at, w.id FROM {s}.work_items w WHERE num_nulls(w.session_id) = 0 \
+            AND w.session_id = o.session_id AND w.tag = o.tag AND w.name = n.n AND w.suspect = o.suspect ORDER BY w.ready_at, w.id LIMIT 1) g \
         ORDER BY g.ready_at, g.id LIMIT 1) f)"
 );
 const OWNED: &str =

@@ -24,10 +24,10 @@ macro_rules! under_keys {
             "SELECT d.o, ",
             $columns,
             " FROM d JOIN {s}.queues q ON q.pinned_key = d.k AND q.route_name = d.n AND q.route_version = d.v \
-                AND NOT q.suspect AND q.ready_at IS NOT NULL WHERE d.n = '' OR NOT q.cancelled \
+                AND q.suspect::int = 0 AND q.ready_at IS NOT NULL WHERE d.n = '' OR NOT q.cancelled \
               UNION ALL SELECT d.o, ",
             $columns,
-            " FROM d JOIN {s}.queues q ON q.pinned_key = d.k AND q.suspect = FALSE AND q.ready_at IS NOT NULL \
+            " FROM d JOIN {s}.queues q ON q.pinned_key = d.k AND q.suspect::int = 0 AND q.ready_at IS NOT NULL \
                 AND q.cancelled AND q.route_name <> '' WHERE d.n = '' \
               UNION ALL SELECT d.o, ",
             $columns,
@@ -45,8 +45,8 @@ macro_rules! under_names {
         concat!(
             "SELECT d.o, ",
             $columns,
-            " FROM d JOIN {s}.work_items w ON w.session_id IS NULL AND w.tag = d.t AND w.name = d.n \
-                AND NOT w.suspect \
+            " FROM d JOIN {s}.work_items w ON num_nulls(w.session_id) = 1 AND w.suspect::int = 0 \
+                AND w.tag = d.t AND w.name = d.n \
               UNION ALL SELECT d.o, ",
             $columns,
             " FROM d JOIN {s}.work_items w ON w.session_id IS NULL AND w.tag = d.t AND w.suspect = TRUE \
@@ -54,7 +54,7 @@ macro_rules! under_names {
               UNION ALL SELECT d.o, ",
             $columns,
             " FROM d JOIN (SELECT DISTINCT session_id, tag FROM {s}.session_heads) h ON h.tag = d.t \
-              JOIN {s}.work_items w ON w.session_id = h.session_id AND w.tag = d.t AND w.name = d.n"
+              JOIN {s}.work_items w ON num_nulls(w.session_id) = 0 AND w.session_id = h.session_id AND w.tag = d.t AND w.name = d.n"
         )
     };
 }
@@ -195,7 +195,7 @@ pub(crate) async fn turn_needs(conn: &Conn<'_>) -> Result<BTreeSet<Need>, Fault>
            SELECT keys.k, ''::text COLLATE \"C\", ''::text COLLATE \"C\" FROM keys WHERE keys.k IS NOT NULL \
            UNION ALL \
            SELECT r.k, x.route_name, x.route_version FROM routes r CROSS JOIN LATERAL ( \
-             SELECT q.route_name, q.route_version FROM {s}.queues q WHERE q.pinned_key = r.k AND NOT q.suspect \
+             SELECT q.route_name, q.route_version FROM {s}.queues q WHERE q.pinned_key = r.k AND q.suspect::int = 0 \
                AND q.ready_at IS NOT NULL AND (q.route_name, q.route_version) > (r.n, r.v) \
                ORDER BY q.route_name, q.route_version LIMIT 1) x) \
          SELECT r.k, r.n, r.v FROM routes r UNION \
@@ -219,18 +219,18 @@ pub(crate) async fn work_needs(conn: &Conn<'_>) -> Result<BTreeSet<Need>, Fault>
            SELECT (SELECT min(w.tag) FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag > tags.t) \
            FROM tags WHERE tags.t IS NOT NULL), \
          clean (t, n) AS ( \
-           SELECT tags.t, (SELECT min(w.name) FROM {s}.work_items w WHERE w.session_id IS NULL \
-             AND NOT w.suspect AND w.tag = tags.t) FROM tags WHERE tags.t IS NOT NULL \
+           SELECT tags.t, (SELECT min(w.name) FROM {s}.work_items w WHERE num_nulls(w.session_id) = 1 \
+             AND w.suspect::int = 0 AND w.tag = tags.t) FROM tags WHERE tags.t IS NOT NULL \
            UNION ALL \
-           SELECT c.t, (SELECT min(w.name) FROM {s}.work_items w WHERE w.session_id IS NULL \
-             AND NOT w.suspect AND w.tag = c.t AND w.name > c.n) FROM clean c WHERE c.n IS NOT NULL), \
+           SELECT c.t, (SELECT min(w.name) FROM {s}.work_items w WHERE num_nulls(w.session_id) = 1 \
+             AND w.suspect::int = 0 AND w.tag = c.t AND w.name > c.n) FROM clean c WHERE c.n IS NOT NULL), \
          of_sessions (s, t, n) AS ( \
            SELECT h.session_id, h.tag, (SELECT min(w.name) FROM {s}.work_items w \
-             WHERE w.session_id = h.session_id AND w.tag = h.tag) \
+             WHERE num_nulls(w.session_id) = 0 AND w.session_id = h.session_id AND w.tag = h.tag) \
            FROM (SELECT DISTINCT session_id, tag FROM {s}.session_heads) h \
            UNION ALL \
            SELECT o.s, o.t, (SELECT min(w.name) FROM {s}.work_items w \
-             WHERE w.session_id = o.s AND w.tag = o.t AND w.name > o.n) FROM of_sessions o WHERE o.n IS NOT NULL) \
+             WHERE num_nulls(w.session_id) = 0 AND w.session_id = o.s AND w.tag = o.t AND w.name > o.n) FROM of_sessions o WHERE o.n IS NOT NULL) \
          SELECT c.t, c.n FROM clean c WHERE c.n IS NOT NULL \
          UNION SELECT o.t, o.n FROM of_sessions o WHERE o.n IS NOT NULL \
          UNION SELECT w.tag, w.name FROM tags JOIN {s}.work_items w \

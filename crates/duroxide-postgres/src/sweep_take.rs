@@ -3,12 +3,16 @@
 //! The nodes are looked at before rows are locked, to know which, and again after that: one that joined meanwhile
 //! is then seen, and one that joins later finds what was locked gone, as if it had joined after the end.
 
-use duroxide::providers::SweepRequest;
-use duroxide::providers::support::millis;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::support::{millis, one_turn};
+use duroxide::providers::{FetchedTurn, FetchedWork, ProviderError, SweepRequest};
 use duroxide_core::EndingRule;
 use tokio_postgres::Row;
 
 use crate::admin::now_ms;
+use crate::call::{Delivery, Task};
 use crate::connection::Conn;
 use crate::fault::Fault;
 use crate::fetch_turn::{self, RawTurn};
@@ -16,6 +20,7 @@ use crate::fetch_work::RawWork;
 use crate::flush::refresh_heads;
 use crate::nodes;
 use crate::pipeline::{Pipeline, values};
+use crate::store::{PostgresProvider, transaction};
 use crate::sweep::{
     Keys, Names, keys_asked, names_asked, place, turn_needs, under_keys, under_names, work_needs,
 };
@@ -23,12 +28,45 @@ use crate::token::nonces;
 use crate::values::{Ms, count, duration, from_text, to_column};
 use crate::working_set::{RESERVE, reservations};
 
-/// Locks instances whose next turn no node can run, if they may be ended, in a transaction that the caller began.
-pub(crate) async fn turns(
-    conn: &Conn<'_>,
-    manual: Option<Ms>,
-    request: &SweepRequest,
-) -> Result<Vec<RawTurn>, Fault> {
+impl PostgresProvider {
+    /// Locks instances whose next turn no node can run, if they may be ended.
+    pub(crate) async fn sweep_turns(&self, request: SweepRequest) -> Result<Vec<FetchedTurn>, ProviderError> {
+        const OPERATION: &str = "fetch_unprocessable_turns";
+        let manual = self.manual();
+        let locked: Result<_, ProviderError> =
+            transaction!(self, OPERATION, conn => turns(&conn, manual, &request));
+        // Given back if the caller goes away meanwhile.
+        let (found, guard) = Delivery::new(locked?, Arc::clone(&self.inbox)).open();
+        let like = one_turn(request.lock_timeout, Duration::ZERO, None);
+        let mut turns = Vec::with_capacity(found.len());
+        for raw in found {
+            turns.extend(self.admit(OPERATION, raw, &like).await?);
+        }
+        guard.arrived();
+        Ok(turns)
+    }
+
+    /// Locks activities that no node can run, if they may be ended.
+    pub(crate) async fn sweep_work(&self, request: SweepRequest) -> Result<Vec<FetchedWork>, ProviderError> {
+        const OPERATION: &str = "fetch_unprocessable_work";
+        let manual = self.manual();
+        let locked: Result<_, ProviderError> =
+            transaction!(self, OPERATION, conn => work(&conn, manual, &request));
+        let (found, guard) = Delivery::new(locked?, Arc::clone(&self.inbox)).open();
+        let mut work = Vec::with_capacity(found.len());
+        for raw in found {
+            match raw.decode() {
+                Ok(fetched) => work.push(fetched),
+                Err((token, cause)) => self.carry(OPERATION, Task::AsideWork { token, cause }).await?,
+            }
+        }
+        guard.arrived();
+        Ok(work)
+    }
+}
+
+/// In a transaction that the caller began.
+async fn turns(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> Result<Vec<RawTurn>, Fault> {
     // Both the time since its first message is visible and the time since its last turn count.
     const LOCK: &str = concat!(
         keys_asked!(),
@@ -70,13 +108,8 @@ pub(crate) async fn turns(
     Ok(rows.iter().map(|row| RawTurn::from_row(row, at)).collect())
 }
 
-/// Locks activities that no node can run, if they may be ended, in a transaction that the caller began. Those of
-/// sessions are among them; no session is claimed.
-pub(crate) async fn work(
-    conn: &Conn<'_>,
-    manual: Option<Ms>,
-    request: &SweepRequest,
-) -> Result<Vec<RawWork>, Fault> {
+/// In a transaction that the caller began. Those of sessions are among them; no session is claimed.
+async fn work(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> Result<Vec<RawWork>, Fault> {
     const LOCK: &str = concat!(
         names_asked!(),
         ", found AS MATERIALIZED (SELECT y.o, y.id, y.ready_at FROM (",

@@ -24,13 +24,16 @@ UPDATE {s}.queues q SET route_name = i.name, route_version = i.version,
 UPDATE {s}.queues q SET route_name = '', route_version = ''
     WHERE EXISTS (SELECT 1 FROM {s}.inbox n WHERE n.instance_key = q.key AND n.kind = 2);
 
--- What a fetch by handler looks at. Without what is locked, so that an instance enters it once in a turn.
+-- What a fetch by handler looks at. Without what is locked, so that an instance enters it once in a turn. The
+-- conditions are written so that only queries by handler use these indexes, and those use no other: whatever the
+-- statistics say, walking through the others' work is never the better plan.
 CREATE INDEX queues_routed ON {s}.queues (pinned_key, route_name, route_version, ready_at, key)
-    WHERE ready_at IS NOT NULL AND NOT suspect;
-CREATE INDEX queues_cancelled ON {s}.queues (pinned_key, suspect, ready_at, key)
-    WHERE ready_at IS NOT NULL AND cancelled;
+    WHERE ready_at IS NOT NULL AND suspect::int = 0;
+CREATE INDEX queues_cancelled ON {s}.queues (pinned_key, ready_at, key)
+    WHERE ready_at IS NOT NULL AND suspect::int = 0 AND cancelled;
 
 -- The same for work items, by the activity's name.
-CREATE INDEX work_items_routed ON {s}.work_items (tag, name, ready_at, id) WHERE session_id IS NULL AND NOT suspect;
+CREATE INDEX work_items_routed ON {s}.work_items (tag, name, ready_at, id)
+    WHERE num_nulls(session_id) = 1 AND suspect::int = 0;
 CREATE INDEX work_items_routed_of_session ON {s}.work_items (session_id, tag, name, suspect, ready_at, id)
-    WHERE session_id IS NOT NULL;
+    WHERE num_nulls(session_id) = 0;

@@ -9,6 +9,7 @@ mod roll_out;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod crowd;
 mod wakes;
 
 use std::sync::Arc;

@@ -70,7 +70,7 @@ async fn a_tag_that_only_another_node_accepts_wakes_it() {
         orchestrations: orchestrations(),
         options: RuntimeOptions { worker_tag_filter: tags, ..RuntimeOptions::default() },
     };
-    check(accepting(TagFilter::default_only()), accepting(TagFilter::tags(["gpu"]))).await;
+    Box::pin(check(accepting(TagFilter::default_only()), accepting(TagFilter::tags(["gpu"])))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,5 +85,5 @@ async fn a_handler_that_only_another_node_has_wakes_it() {
         },
     };
     let (nothing, none) = (ActivityRegistry::builder().build(), OrchestrationRegistry::builder().build());
-    check(routed(nothing, orchestrations()), routed(activities(), none)).await;
+    Box::pin(check(routed(nothing, orchestrations()), routed(activities(), none))).await;
 }
