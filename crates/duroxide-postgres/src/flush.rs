@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::instance_row::TurnLock;
 use crate::pipeline::{Pipeline, values};
+use crate::route_turn;
 use crate::values::{Ms, NOT_PINNED, owned_text, random_bits, to_column, to_text};
 use crate::working_set::{RESERVE, WorkingSet, reservations, timer_columns};
 
@@ -439,6 +440,7 @@ pub(crate) fn refresh_heads<'p>(
 fn queue_values(rows: &[&crate::instance_row::InstanceRow]) -> Vec<crate::pipeline::Value> {
     debug_assert!(rows.iter().all(|row| row.pinned_key >= NOT_PINNED));
     let lock = |value: fn(&TurnLock) -> i64| column!(rows, row => row.lock.as_ref().map(value));
+    let routes = column!(rows, row => row.pending.route.as_ref().map(route_turn::stored));
     values![
         column!(rows, row => row.key),
         column!(rows, row => row.ended),
@@ -457,7 +459,7 @@ fn queue_values(rows: &[&crate::instance_row::InstanceRow]) -> Vec<crate::pipeli
         lock(|lock| lock.position),
         lock(|lock| lock.watermark),
         lock(|lock| lock.count),
-        column!(rows, row => row.pending.route.as_ref().map(|route| owned_text(route.columns().0))),
-        column!(rows, row => row.pending.route.as_ref().map(|route| owned_text(route.columns().1))),
+        column!(routes, route => route.as_ref().map(|(name, _)| name.clone())),
+        column!(routes, route => route.as_ref().map(|(_, version)| version.clone())),
     ]
 }

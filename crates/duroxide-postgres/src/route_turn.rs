@@ -5,7 +5,7 @@
 //!
 //! Suspects are in no index by route. They are what dead processes held, and few: all that are ready are looked at.
 
-use duroxide_core::HandlerSet;
+use duroxide_core::{HandlerSet, Route};
 
 use crate::pipeline::{Pipeline, values};
 use crate::values::{Ms, count, owned_text};
@@ -91,6 +91,19 @@ pub(crate) fn pick(pipeline: &mut Pipeline, asked: Asked, handlers: &HandlerSet)
     pipeline.add(PICK, values![asked.manual, low, high, wanted, asked.suspects, names, versions, found])
 }
 
+/// The longest text of a version by which instances are routed: an index takes no row of more than 2,704 bytes.
+const LONGEST_VERSION_BYTES: usize = 1024;
+
+/// A route as it stands in its two columns. One with an endless version is not told from one that is not known: it
+/// suits every node, and those without the handler give it back.
+pub(crate) fn stored(route: &Route) -> (String, String) {
+    let (name, version) = route.columns();
+    if version.len() > LONGEST_VERSION_BYTES {
+        return (String::new(), String::new());
+    }
+    (owned_text(name), owned_text(version))
+}
+
 /// Every route that the handlers serve, as it stands in its two columns. The text of a version tells it exactly: no
 /// two texts stand for the same version.
 fn columns(handlers: &HandlerSet) -> (Vec<String>, Vec<String>) {
@@ -108,7 +121,7 @@ fn columns(handlers: &HandlerSet) -> (Vec<String>, Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use duroxide_core::{HandlerVersions, Route};
+    use duroxide_core::HandlerVersions;
     use semver::Version;
 
     use super::*;

@@ -88,6 +88,13 @@ macro_rules! __for_each_provider_validation {
                 versions_compare_by_their_numbers,
                 what_a_filter_leaves_out_is_counted_by_version,
             }
+            texts {
+                every_text_comes_back_as_it_was,
+                every_text_comes_back_from_the_worker_queue,
+                a_text_may_be_as_long_as_its_limit,
+                a_version_may_have_a_long_text,
+                numbers_may_be_as_large_as_they_can,
+            }
             handler_routing {
                 a_node_gets_only_orchestrations_that_it_has,
                 a_version_asked_for_is_needed_exactly,

@@ -40,6 +40,7 @@ pub mod state_of_instances;
 pub mod suspects;
 pub mod sweeping;
 pub mod tags;
+pub mod texts;
 pub mod timers;
 pub mod turn_facts;
 pub mod undecodable;
