@@ -18,7 +18,7 @@ use crate::messages::Obstacle;
 use crate::parked::{Lane, ParkedFetch};
 use crate::pipeline::Pipeline;
 use crate::sessions;
-use crate::statistics::add;
+use crate::statistics::count_conflict;
 use crate::values::Ms;
 use crate::working_set::{Wanted, WorkingSet};
 
@@ -120,8 +120,7 @@ impl Carrier {
                     };
                     if fault.is_conflict() && conflicts < MAX_CONFLICTS {
                         conflicts += 1;
-                        add(&self.counters.conflicts, 1);
-                        metrics::counter!("duroxide_store_conflicts_total").increment(1);
+                        count_conflict(&self.counters);
                         self.keep_waiting(fetches);
                         continue;
                     }
@@ -306,7 +305,7 @@ impl Carrier {
                     self.roll_back(&failure).await;
                     conflicts += 1;
                     if conflict {
-                        add(&self.counters.conflicts, 1);
+                        count_conflict(&self.counters);
                         continue;
                     }
                     let Failure::Storage(fault) = failure else { return };

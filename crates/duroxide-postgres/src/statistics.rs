@@ -25,6 +25,12 @@ pub struct PostgresStatistics {
     pub notifications: u64,
 }
 
+/// Counts a transaction that is carried out again, because another was in its way.
+pub(crate) fn count_conflict(counters: &Counters) {
+    add(&counters.conflicts, 1);
+    metrics::counter!("duroxide_store_conflicts_total").increment(1);
+}
+
 /// The counters behind [`PostgresStatistics`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {

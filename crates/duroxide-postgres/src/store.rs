@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::listener::Listener;
 use crate::options::PostgresOptions;
 use crate::set_aside::{self, SetAsideItem};
-use crate::statistics::{Counters, PostgresStatistics, add};
+use crate::statistics::{Counters, PostgresStatistics, count_conflict};
 use crate::values::{Ms, to_column};
 use crate::{messages, release, schema};
 
@@ -161,7 +161,7 @@ impl PostgresProvider {
             return Some(fault.into_error(operation));
         }
         *conflicts += 1;
-        add(&self.counters.conflicts, 1);
+        count_conflict(&self.counters);
         None
     }
 

@@ -11,7 +11,7 @@ mod server;
 
 use std::sync::{Mutex, PoisonError};
 
-pub use programs::{install, is_installed};
+pub use programs::{install, is_installed, program};
 pub use server::{Durability, Server};
 
 /// Names the server to use instead of a private one. Its user must be allowed to create schemas.

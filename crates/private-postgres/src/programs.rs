@@ -25,6 +25,11 @@ pub fn install() -> Result<(), String> {
     Ok(())
 }
 
+/// Where one of PostgreSQL's programs is, `pg_dump` for example.
+pub fn program(name: &str) -> Result<PathBuf, String> {
+    Ok(directory()?.join(name))
+}
+
 /// The directory of the latest version's programs.
 pub(crate) fn directory() -> Result<PathBuf, String> {
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();

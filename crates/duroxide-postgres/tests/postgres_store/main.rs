@@ -1,5 +1,6 @@
 //! What is particular to the PostgreSQL store: opening, other processes, and what happens to servers.
 
+mod backups;
 mod caller;
 mod cluster;
 mod health;

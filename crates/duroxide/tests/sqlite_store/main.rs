@@ -2,6 +2,10 @@
 #![cfg(feature = "sqlite")]
 
 #[cfg(test)]
+mod backup;
+#[cfg(test)]
+mod caller;
+#[cfg(test)]
 mod decoding;
 #[cfg(test)]
 mod fixture;
