@@ -96,5 +96,12 @@ pub use options::{GroupLimits, PostgresOptions, Tls};
 pub use set_aside::SetAsideItem;
 pub use statistics::PostgresStatistics;
 pub use store::PostgresProvider;
+/// The documents' examples compile.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../docs/postgres.md")]
+    struct Postgres;
+}
+
 /// The version of tokio-postgres that this store is built with, for transactions of the caller.
 pub use tokio_postgres;
