@@ -65,7 +65,7 @@ macro_rules! heads {
         concat!(
             "SELECT x.ready_at, x.work_id, x.suspect, x.session_id, x.tag, x.open_from FROM ( \
                SELECT h.ready_at, h.work_id, h.suspect, h.session_id, h.tag, \
-                 (CASE WHEN s.session_id IS NULL THEN 0 \
+                 (CASE WHEN s.session_id IS NULL OR s.locked_until <= $1::bigint THEN 0 \
                        WHEN s.owner <> $3::text THEN s.locked_until \
                        WHEN NOT $4::boolean THEN 0 \
                        ELSE coalesce((SELECT max(w.ready_at) FROM {s}.work_items w \

@@ -14,8 +14,8 @@ use duroxide::clock::ManualClock;
 use duroxide::providers::Provider;
 use duroxide_postgres::{PostgresOptions, PostgresProvider};
 
-/// Sequences that one run tries when the environment does not say: some twenty seconds.
-const CASES: u32 = 30;
+/// Sequences that one run tries when the environment does not say: some forty seconds.
+const CASES: u32 = 45;
 
 struct PostgresSubject {
     schema: String,

@@ -376,7 +376,7 @@ pub trait Provider: Any + Send + Sync {
     /// change nothing besides, and is running again; its activities and messages are queued as by a turn's ack, with no
     /// attempts; what was kept of its inbox is deleted.
     ///
-    /// An instance that is not failed, has another current execution or another last event than the caller has seen is
+    /// An instance that is named twice, is not failed, has another current execution or another last event than the caller has seen is
     /// [`ProviderErrorKind::Invalid`].
     async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
         let _ = instances;

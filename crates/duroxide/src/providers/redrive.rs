@@ -1,7 +1,11 @@
 //! What a store commits when failed instances go on.
 
+use std::collections::BTreeSet;
+
 use duroxide_core::{Event, WorkItem};
 use semver::Version;
+
+use super::{ProviderError, ProviderErrorKind};
 
 /// One failed instance that goes on, for [`Provider::redrive`](super::Provider::redrive).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,4 +24,19 @@ pub struct RedriveInstance {
     pub activities: Vec<WorkItem>,
     /// The messages of its inbox, in their order, and the starts of children that do not exist.
     pub messages: Vec<WorkItem>,
+}
+
+impl RedriveInstance {
+    /// Refuses a call that names an instance twice. A store asks this before anything else.
+    pub fn check_named_once(all: &[Self]) -> Result<(), ProviderError> {
+        let mut named = BTreeSet::new();
+        match all.iter().find(|one| !named.insert(&one.instance)) {
+            None => Ok(()),
+            Some(twice) => Err(ProviderError::of_kind(
+                ProviderErrorKind::Invalid,
+                "redrive",
+                format!("instance '{}' is named twice", twice.instance),
+            )),
+        }
+    }
 }

@@ -146,6 +146,9 @@ impl Pair {
             if work.progress.is_some() {
                 self.count("fetch work with progress");
             }
+            if matches!(work.item, WorkItem::ActivityExecuteWithin { .. }) {
+                self.count("fetch work with a deadline");
+            }
             if columns_of(&work.item).session_id.is_some() {
                 self.count("fetch work of a session");
             }
@@ -213,6 +216,7 @@ impl Pair {
                 let other = self.admin().prune_executions(&id, options).await;
                 self.agree("prune", &memory, &other).map(drop)
             }
+            UnlockedCall::Redrive { instances } => self.redrive(instances).await,
             UnlockedCall::PruneBulk { filter, keep_last, before } => {
                 let (filter, options) = (bulk_filter(now, filter), prune_options(now, *keep_last, *before));
                 let memory = self.memory.prune_executions_bulk(filter.clone(), options.clone()).await;

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use duroxide::providers::{
     ExecutionMetadata, InstanceFilter, ScheduledActivityIdentifier, TagFilter, WorkItem,
 };
-use duroxide::{DispatcherCapabilityFilter, ErrorDetails, Event, EventKind, SemverRange};
+use duroxide::{DispatcherCapabilityFilter, ErrorDetails, Event, EventKind, PoisonMessageType, SemverRange};
+use duroxide_core::ActivityDeadlines;
 use semver::Version;
 
 use super::capabilities::activity_name;
@@ -36,6 +37,7 @@ impl Outcome {
             Self::Silent | Self::Running => "ack running",
             Self::Completed => "ack completed",
             Self::Failed => "ack failed",
+            Self::Poisoned => "ack poisoned",
             Self::ContinuedAsNew => "ack continued as new",
             Self::Unknown => "ack of an unknown status",
         }
@@ -46,7 +48,7 @@ impl Outcome {
             Self::Silent => return None,
             Self::Running => "Running",
             Self::Completed => "Completed",
-            Self::Failed => "Failed",
+            Self::Failed | Self::Poisoned => "Failed",
             Self::ContinuedAsNew => "ContinuedAsNew",
             Self::Unknown => "Unheard of",
         };
@@ -101,22 +103,32 @@ pub(crate) fn message_item(now: u64, message: &Message) -> WorkItem {
             fire_at_ms: now.saturating_add_signed(i64::from(*due_in)),
         },
         Message::Activity { instance } => {
-            work_item(&Work { instance: *instance, id: 2, session: None, tag: None })
+            work_item(&Work { instance: *instance, id: 2, session: None, tag: None, within: false })
         }
         Message::Nameless => WorkItem::CancelInstance { instance: String::new(), reason: String::new() },
     }
 }
 
 pub(crate) fn work_item(work: &Work) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance_name(work.instance),
-        execution_id: 1,
-        id: work.id,
-        name: activity_name(work.id),
-        input: "in".to_string(),
-        session_id: work.session.map(|session| format!("session {session}")),
-        tag: work.tag.map(|tag| format!("tag {tag}")),
+    let instance = instance_name(work.instance);
+    let (execution_id, id, name) = (1, work.id, activity_name(work.id));
+    let input = "in".to_string();
+    let session_id = work.session.map(|session| format!("session {session}"));
+    let tag = work.tag.map(|tag| format!("tag {tag}"));
+    if work.within {
+        let deadlines = ActivityDeadlines { schedule_to_start_ms: Some(id), start_to_close_ms: None };
+        return WorkItem::ActivityExecuteWithin {
+            instance,
+            execution_id,
+            id,
+            name,
+            input,
+            session_id,
+            tag,
+            deadlines,
+        };
     }
+    WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag }
 }
 
 pub(crate) fn tag_filter(number: u8) -> TagFilter {
@@ -276,6 +288,15 @@ fn terminal(outcome: Outcome) -> Option<EventKind> {
         Outcome::Completed => Some(EventKind::OrchestrationCompleted { output: "Completed".to_string() }),
         Outcome::Failed => {
             Some(EventKind::OrchestrationFailed { details: ErrorDetails::orchestration_failed("Failed") })
+        }
+        Outcome::Poisoned => {
+            let details = ErrorDetails::Poison {
+                attempt_count: 11,
+                max_attempts: 10,
+                message_type: PoisonMessageType::Orchestration { instance: String::new(), execution_id: 1 },
+                message: "[]".to_string(),
+            };
+            Some(EventKind::OrchestrationFailed { details })
         }
         Outcome::ContinuedAsNew => Some(EventKind::OrchestrationContinuedAsNew { input: "next".to_string() }),
     }

@@ -10,6 +10,7 @@ mod capabilities;
 mod items;
 mod operations;
 mod pair;
+mod redrive;
 mod translation;
 mod views;
 
@@ -71,6 +72,7 @@ const MUST_HAPPEN: &[&str] = &[
     "ack turn",
     "ack completed",
     "ack failed",
+    "ack poisoned",
     "ack continued as new",
     "ack refused",
     "ack turn: LockLost",
@@ -104,6 +106,13 @@ const MUST_HAPPEN: &[&str] = &[
     "delete bulk",
     "prune",
     "prune bulk",
+    "redrive",
+    "redrive with a history",
+    "redrive anew",
+    "redrive with kept messages",
+    "redrive: Invalid",
+    "redrive: NotFound",
+    "fetch work with a deadline",
     "corrupt history",
     "corrupt messages",
     "corrupt work",

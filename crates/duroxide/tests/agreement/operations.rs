@@ -85,6 +85,25 @@ pub(crate) enum UnlockedCall {
     DeleteBulk { filter: Filter },
     Prune { instance: u8, keep_last: Option<u32>, before: Option<u16> },
     PruneBulk { filter: Filter, keep_last: Option<u32>, before: Option<u16> },
+    Redrive { instances: Vec<Redrive> },
+}
+
+/// One instance that is to go on.
+#[derive(Debug, Clone)]
+pub(crate) struct Redrive {
+    pub(crate) instance: u8,
+    pub(crate) seen: Seen,
+    pub(crate) anew: bool,
+    pub(crate) pinned: bool,
+    pub(crate) work: Vec<Work>,
+}
+
+/// What the caller has seen of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Seen {
+    AsItIs,
+    /// Refused.
+    Otherwise,
 }
 
 /// What no provider method does: damage, time, a new process.
@@ -147,6 +166,8 @@ pub(crate) struct Work {
     pub(crate) id: u64,
     pub(crate) session: Option<u8>,
     pub(crate) tag: Option<u8>,
+    /// Whether the program gave it a deadline.
+    pub(crate) within: bool,
 }
 
 /// An event that a turn may append.
@@ -169,6 +190,8 @@ pub(crate) enum Outcome {
     Running,
     Completed,
     Failed,
+    /// A failure after which the instance may go on.
+    Poisoned,
     ContinuedAsNew,
     /// Refused.
     Unknown,
@@ -247,7 +270,8 @@ fn refused_too() -> impl Strategy<Value = Message> {
 
 fn work() -> impl Strategy<Value = Work> {
     let route = (proptest::option::weighted(0.6, 0_u8..2), proptest::option::weighted(0.2, 0_u8..2));
-    (instance(), id(), route).prop_map(|(instance, id, (session, tag))| Work { instance, id, session, tag })
+    (instance(), id(), route, proptest::bool::weighted(0.3))
+        .prop_map(|(instance, id, (session, tag), within)| Work { instance, id, session, tag, within })
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -269,6 +293,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         8 => Just(Outcome::Running),
         2 => Just(Outcome::Completed),
         2 => Just(Outcome::Failed),
+        3 => Just(Outcome::Poisoned),
         4 => Just(Outcome::ContinuedAsNew),
     ]
 }
@@ -385,6 +410,13 @@ fn work_call() -> impl Strategy<Value = WorkCall> {
     ]
 }
 
+/// Mostly of one that is as it was seen.
+fn redrive() -> impl Strategy<Value = Redrive> {
+    let seen = prop_oneof![9 => Just(Seen::AsItIs), 1 => Just(Seen::Otherwise)];
+    (0..INSTANCES + 1, seen, proptest::bool::weighted(0.3), any::<bool>(), vec(work(), 0..2))
+        .prop_map(|(instance, seen, anew, pinned, work)| Redrive { instance, seen, anew, pinned, work })
+}
+
 fn unlocked_call() -> impl Strategy<Value = UnlockedCall> {
     let keep = || proptest::option::weighted(0.5, 0_u32..3);
     let before = || proptest::option::weighted(0.3, 0_u16..100);
@@ -404,6 +436,8 @@ fn unlocked_call() -> impl Strategy<Value = UnlockedCall> {
             .prop_map(|(instance, keep_last, before)| UnlockedCall::Prune { instance, keep_last, before }),
         1 => (filter(), keep(), before())
             .prop_map(|(filter, keep_last, before)| UnlockedCall::PruneBulk { filter, keep_last, before }),
+        8 => prop_oneof![8 => vec(redrive(), 1..2), 1 => vec(redrive(), 2..4)]
+            .prop_map(|instances| UnlockedCall::Redrive { instances }),
     ]
 }
 
@@ -430,7 +464,7 @@ fn operation(work: u32) -> impl Strategy<Value = Operation> {
         12 => (refused_too(), delay()).prop_map(|(message, delay)| Operation::Send { message, delay }),
         26 => turn_call().prop_map(Operation::Turn),
         work => work_call().prop_map(Operation::Work),
-        4 => unlocked_call().prop_map(Operation::Unlocked),
+        6 => unlocked_call().prop_map(Operation::Unlocked),
         6 => node_call().prop_map(Operation::Node),
         10 => disturbance().prop_map(Operation::Disturb),
         1 => Just(Operation::Look),

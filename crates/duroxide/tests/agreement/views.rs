@@ -69,6 +69,7 @@ async fn one_instance(store: &dyn Provider, instance: &str, lines: &mut Vec<Stri
     let values = store.get_kv_all_values(instance).await;
     line("values", in_words(&values.map(std::collections::BTreeMap::from_iter)));
     line("value", in_words(&store.get_kv_value(instance, "key 0").await));
+    line("kept", in_words(&store.kept_messages(instance).await));
     // The undecodable text of the test is not as long as what it replaced.
     let stats = store.get_instance_stats(instance).await.map(|stats| {
         stats.map(|mut stats| {

@@ -41,6 +41,7 @@ impl State {
     }
 
     pub(super) fn redrive(&mut self, now: Ms, all: Vec<RedriveInstance>) -> Result<(), ProviderError> {
+        RedriveInstance::check_named_once(&all)?;
         for one in &all {
             self.check_redrive(one)?;
         }

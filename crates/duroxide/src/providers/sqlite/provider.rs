@@ -333,6 +333,7 @@ impl Provider for SqliteProvider {
 
     async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
         const OPERATION: &str = "redrive";
+        RedriveInstance::check_named_once(&instances)?;
         let all: Result<Vec<EncodedRedrive>, _> = instances.into_iter().map(EncodedRedrive::new).collect();
         let all = all.map_err(|fault| fault.into_error(OPERATION))?;
         let bytes = all.iter().map(EncodedRedrive::bytes).sum();

@@ -161,8 +161,11 @@ fn oldest_head(
         let locked_until: Option<Ms> = row.get(3)?;
         let open_from = match (owner, locked_until) {
             (Some(owner), Some(locked_until)) if owner != config.owner_id => Some(locked_until),
-            (Some(_), Some(_)) => busy_until(tx, request, &row.get::<_, String>(4)?)?,
-            (None, _) | (_, None) => None,
+            (Some(_), Some(locked_until)) if locked_until > tx.now => {
+                busy_until(tx, request, &row.get::<_, String>(4)?)?
+            }
+            // Free: what is locked without a claim is not run, but ended by a sweep.
+            (_, _) => None,
         };
         if let Some(open_from) = open_from.filter(|open_from| *open_from > tx.now) {
             *next_due = (*next_due).min(open_from);

@@ -1,0 +1,64 @@
+//! Failed instances that go on: the call, and what was kept for it.
+
+use duroxide::providers::{Provider, ProviderAdmin, RedriveInstance, WorkItem};
+use duroxide_core::redrive::start_anew;
+use semver::Version;
+
+use super::items::{instance_name, work_item};
+use super::operations::{Redrive, Seen};
+use super::pair::Pair;
+
+impl Pair {
+    /// Lets instances go on, or what a caller takes for failed instances.
+    pub(crate) async fn redrive(&mut self, calls: &[Redrive]) -> Result<(), String> {
+        let mut all = Vec::new();
+        for call in calls {
+            all.push(self.planned(call).await);
+        }
+        let put_back = all.iter().any(|one| one.messages.len() > 2);
+        let anew = all.iter().any(|one| one.events.is_empty());
+        let memory = self.memory.redrive(all.clone()).await;
+        let other = self.other.redrive(all).await;
+        if self.agree("redrive", &memory, &other)? {
+            if put_back {
+                self.count("redrive with kept messages");
+            }
+            self.count(if anew { "redrive anew" } else { "redrive with a history" });
+        }
+        Ok(())
+    }
+
+    /// What a caller makes of what it has seen.
+    async fn planned(&self, call: &Redrive) -> RedriveInstance {
+        let instance = instance_name(call.instance);
+        let failed_execution_id = self.memory.latest_execution_id(&instance).await.unwrap_or(1);
+        let history = self.memory.read(&instance).await.unwrap_or_default();
+        let last_event_id = history.last().map_or(0, |event| event.event_id);
+        let kept = self.memory.kept_messages(&instance).await.unwrap_or_default();
+        let mut messages = Vec::new();
+        let mut events: Vec<_> = history.iter().filter(|event| !event.is_terminal()).cloned().collect();
+        if call.anew || events.is_empty() {
+            events.clear();
+            messages.extend(start_anew(&history, &kept));
+        }
+        messages.push(WorkItem::Redriven {
+            instance: instance.clone(),
+            from_execution_id: failed_execution_id,
+            by: "somebody".to_string(),
+            at_ms: self.now(),
+        });
+        messages.extend(kept);
+        RedriveInstance {
+            instance,
+            failed_execution_id,
+            last_event_id: match call.seen {
+                Seen::AsItIs => last_event_id,
+                Seen::Otherwise => last_event_id + 1,
+            },
+            events,
+            pinned: call.pinned.then(|| Version::new(1, 5, 9)),
+            activities: call.work.iter().map(work_item).collect(),
+            messages,
+        }
+    }
+}
