@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use duroxide::failpoint;
 use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
 use tokio_postgres::Row;
 
@@ -19,6 +20,7 @@ use crate::parked::{Lane, ParkedFetch};
 use crate::pipeline::Pipeline;
 use crate::sessions;
 use crate::statistics::count_conflict;
+use crate::store::{AFTER_COMMIT, BEFORE_COMMIT};
 use crate::values::Ms;
 use crate::working_set::{Wanted, WorkingSet};
 
@@ -223,8 +225,10 @@ impl Carrier {
             })
             .collect();
         pipeline.add("COMMIT", Vec::new());
+        failpoint::pass(BEFORE_COMMIT);
         let answers: Vec<Vec<Row>> =
             async { pipeline.run(conn).await?.committed() }.await.map_err(Failure::Storage)?;
+        failpoint::pass(AFTER_COMMIT);
         if let Some(expired) = expired.and_then(|place| answers.get(place)) {
             effects.expired += u64::try_from(expired.len()).unwrap_or(0);
         }

@@ -1,9 +1,11 @@
 //! The schema: numbered migrations, carried out by one process at a time.
 
+use duroxide::failpoint;
 use duroxide::providers::{ProviderError, ProviderErrorKind};
 
 use crate::connection::Conn;
 use crate::fault::Fault;
+use crate::store::{AFTER_COMMIT, BEFORE_COMMIT};
 use crate::values::lock_number;
 
 /// Every migration, in order. The schema's number is how many of them a database has seen. A migration that
@@ -32,7 +34,9 @@ pub(crate) async fn migrate(conn: &Conn<'_>, schema: &str) -> Result<(), Provide
         Err(error) => Err(Fault::from(error).into_error("open")),
     };
     let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    failpoint::pass(BEFORE_COMMIT);
     let ended = conn.client.batch_execute(end).await;
+    failpoint::pass(AFTER_COMMIT);
     outcome.and_then(|()| ended.map_err(|error| Fault::from(error).into_error("open")))
 }
 

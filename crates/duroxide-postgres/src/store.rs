@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::{Object, Pool, Timeouts};
+use duroxide::failpoint;
 use duroxide::providers::support::Waiters;
 use duroxide::providers::{ProviderError, ProviderErrorKind};
 use tokio::sync::oneshot;
@@ -201,6 +202,10 @@ macro_rules! transaction {
 }
 pub(crate) use transaction;
 
+/// Where tests end the process: before each COMMIT is sent, and after it is known to be done.
+pub(crate) const BEFORE_COMMIT: &str = "postgres.before_commit";
+pub(crate) const AFTER_COMMIT: &str = "postgres.after_commit";
+
 /// Ends a transaction as its outcome demands.
 pub(crate) async fn end<T>(conn: &Conn<'_>, outcome: Result<T, Fault>) -> Result<T, Fault> {
     let value = match outcome {
@@ -211,8 +216,12 @@ pub(crate) async fn end<T>(conn: &Conn<'_>, outcome: Result<T, Fault>) -> Result
             return Err(fault);
         }
     };
+    failpoint::pass(BEFORE_COMMIT);
     match conn.execute("COMMIT", &[]).await {
-        Ok(_) => Ok(value),
+        Ok(_) => {
+            failpoint::pass(AFTER_COMMIT);
+            Ok(value)
+        }
         Err(Fault::Storage(error)) if error.as_db_error().is_none() => {
             Err(Fault::UnknownOutcome(error.to_string()))
         }

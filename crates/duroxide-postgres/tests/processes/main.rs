@@ -6,4 +6,7 @@
 mod audit;
 mod child;
 mod cluster;
+mod crash_points;
+#[path = "../../../duroxide/tests/processes/crash_workload.rs"]
+mod crash_workload;
 mod stopped;

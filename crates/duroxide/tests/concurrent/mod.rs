@@ -129,7 +129,6 @@ impl Rounds {
         assert!(self.overlapping > self.explained, "{} overlap in {}", self.overlapping, self.explained);
         let missing: Vec<_> = Call::KINDS.iter().filter(|kind| !self.answers.contains_key(**kind)).collect();
         assert!(missing.is_empty(), "never succeeded: {missing:?}\n{:#?}", self.answers);
-        println!("{} rounds, {} pairs of calls at the same time", self.explained, self.overlapping);
     }
 }
 

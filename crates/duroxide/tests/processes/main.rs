@@ -5,6 +5,7 @@
 mod audit;
 mod child;
 mod crash_points;
+mod crash_workload;
 mod kill_loop;
 mod killer;
 mod stopped;
