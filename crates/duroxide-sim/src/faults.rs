@@ -139,6 +139,9 @@ impl Weather {
             clock_step_every_ms: 0,
             ..self.rates
         };
+        // As the defaults have it. A turn that kills comes back with every turn lock; an activity that is killed beside
+        // it must not be back each time.
+        self.work_lock = self.work_lock.max(self.turn_lock * 3);
         self
     }
 
