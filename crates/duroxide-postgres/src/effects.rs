@@ -6,6 +6,7 @@ use duroxide::providers::{TurnRequest, WorkRequest};
 
 use crate::statistics::{Counters, add};
 use crate::values::{Ms, NEVER};
+use crate::work::Place;
 
 /// What must follow once a transaction is committed. Forgotten when it is rolled back.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Effects {
     pub(crate) work_soon: Ms,
     /// The tags of the work items that it made ready; empty for none.
     pub(crate) work_tags: BTreeSet<String>,
+    /// Whether some of them belong to sessions.
+    pub(crate) work_of_sessions: bool,
     /// Instances whose status, custom status or KV store changed.
     pub(crate) changed: Vec<String>,
     pub(crate) dropped_unknown: u64,
@@ -39,6 +42,7 @@ impl Default for Effects {
             turns_soon: NEVER,
             work_soon: NEVER,
             work_tags: BTreeSet::new(),
+            work_of_sessions: false,
             changed: Vec::new(),
             dropped_unknown: 0,
             dropped_finished: 0,
@@ -76,7 +80,16 @@ impl Effects {
     /// The same for work items.
     pub(crate) fn work_suits(&self, request: &WorkRequest) -> bool {
         let accepts = |tag: &String| request.tags.matches((!tag.is_empty()).then_some(tag.as_str()));
-        request.activities.is_none() && self.work_tags.iter().all(accepts)
+        request.activities.is_none()
+            && (request.session.is_some() || !self.work_of_sessions)
+            && self.work_tags.iter().all(accepts)
+    }
+
+    /// A work item is ready then.
+    pub(crate) fn item_ready(&mut self, place: &Place, at: Ms) {
+        self.work_ready(at);
+        self.work_tags.insert(place.tag.clone());
+        self.work_of_sessions |= place.session_id.is_some();
     }
 
     /// Adds what was dropped and set aside to the counters.

@@ -71,8 +71,7 @@ impl WorkingSet<'_> {
             tag: columns.tag.unwrap_or_default().to_string(),
         };
         self.writes.touch(&place);
-        self.effects.work_ready(self.now);
-        self.effects.work_tags.insert(place.tag.clone());
+        self.effects.item_ready(&place, self.now);
         self.writes.new_work.push(NewWork {
             instance: columns.instance.to_string(),
             execution_id: columns.execution_id.unwrap_or(0),
@@ -104,7 +103,7 @@ impl WorkingSet<'_> {
     /// A work item is no longer in progress: another of its session may begin.
     fn let_go(&mut self, work: &WorkRow) {
         if work.place.session_id.is_some() {
-            self.effects.work_ready(self.now);
+            self.effects.item_ready(&work.place, self.now);
         }
         self.writes.touch(&work.place);
     }
@@ -157,8 +156,7 @@ impl WorkingSet<'_> {
             work.attempts = (work.attempts - 1).max(0);
         }
         work.suspect_before = false;
-        self.effects.work_ready(work.ready_at);
-        self.effects.work_tags.insert(work.place.tag.clone());
+        self.effects.item_ready(&work.place, work.ready_at);
         self.let_go(&work);
         self.writes.work_changes.insert(work.id, WorkChange::new(&work, suspect));
         self.work.insert(work.id, work);

@@ -25,6 +25,13 @@ fn orchestrations() -> OrchestrationRegistry {
             }
             Ok(made)
         })
+        .register("InSession", |ctx: OrchestrationContext, _: String| async move {
+            let mut made = String::new();
+            for _ in 0..5 {
+                made += &ctx.schedule_activity_on_session("Make", "", "session").await?;
+            }
+            Ok(made)
+        })
         .build()
 }
 
@@ -45,7 +52,7 @@ impl Node {
     }
 }
 
-async fn check(one: Node, two: Node) {
+async fn check(orchestration: &str, one: Node, two: Node) {
     let schema = new_schema();
     let first = store(&schema).await;
     let nodes = [one.start(first.clone()).await, two.start(store(&schema).await).await];
@@ -53,7 +60,7 @@ async fn check(one: Node, two: Node) {
     let begun = Instant::now();
     for n in 0..5 {
         let id = format!("flow {n}");
-        client.start_orchestration(&id, "Flow", "").await.expect("started");
+        client.start_orchestration(&id, orchestration, "").await.expect("started");
         let output = client.wait_for_orchestration_typed::<String>(&id, Duration::from_secs(60)).await;
         assert_eq!(output.expect("it ends").expect("completed"), "mmmmm");
     }
@@ -70,7 +77,7 @@ async fn a_tag_that_only_another_node_accepts_wakes_it() {
         orchestrations: orchestrations(),
         options: RuntimeOptions { worker_tag_filter: tags, ..RuntimeOptions::default() },
     };
-    Box::pin(check(accepting(TagFilter::default_only()), accepting(TagFilter::tags(["gpu"])))).await;
+    Box::pin(check("Flow", accepting(TagFilter::default_only()), accepting(TagFilter::tags(["gpu"])))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,5 +92,15 @@ async fn a_handler_that_only_another_node_has_wakes_it() {
         },
     };
     let (nothing, none) = (ActivityRegistry::builder().build(), OrchestrationRegistry::builder().build());
-    Box::pin(check(routed(nothing, orchestrations()), routed(activities(), none))).await;
+    Box::pin(check("Flow", routed(nothing, orchestrations()), routed(activities(), none))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_only_another_node_serves_wakes_it() {
+    let serving = |max_sessions_per_runtime| Node {
+        activities: activities(),
+        orchestrations: orchestrations(),
+        options: RuntimeOptions { max_sessions_per_runtime, ..RuntimeOptions::default() },
+    };
+    Box::pin(check("InSession", serving(0), serving(10))).await;
 }
