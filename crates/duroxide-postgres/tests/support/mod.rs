@@ -32,11 +32,12 @@ pub(crate) fn new_schema() -> String {
 /// Options for a store in this schema.
 pub(crate) fn options(schema: &str) -> PostgresOptions {
     // A machine that is busy with other tests may let a process stand still for longer than any server would.
-    let idle_in_transaction_timeout = Duration::from_secs(120);
+    let patience = Duration::from_secs(120);
     PostgresOptions {
         schema: schema.to_string(),
         pool_size: 2,
-        idle_in_transaction_timeout,
+        connect_timeout: patience,
+        idle_in_transaction_timeout: patience,
         ..PostgresOptions::default()
     }
 }

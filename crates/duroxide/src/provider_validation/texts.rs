@@ -162,6 +162,9 @@ pub async fn a_text_may_be_as_long_as_its_limit(factory: &dyn ProviderFactory) {
     let instance = text(limits::MAX_INSTANCE_ID_BYTES);
     let payload = text(limits::MAX_PAYLOAD_BYTES);
     let turn = first_turn(&store, &instance, &payload).await;
+    drop(payload);
+    // The other places of payloads need no more than to be beyond what a page or a packet holds.
+    let large = text(2 * 1024 * 1024);
     let (key, value) = (text(limits::MAX_KV_KEY_BYTES), text(limits::MAX_KV_VALUE_BYTES));
     let status = text(limits::MAX_CUSTOM_STATUS_BYTES);
     let of = |id, kind| happened(id, &instance, kind);
@@ -181,7 +184,7 @@ pub async fn a_text_may_be_as_long_as_its_limit(factory: &dyn ProviderFactory) {
     let mut work = routed_activity(&instance, 5, Some(&session), Some(&tag));
     if let WorkItem::ActivityExecute { name, input, .. } = &mut work {
         *name = text(limits::MAX_NAME_BYTES);
-        input.clone_from(&payload);
+        input.clone_from(&large);
     }
     store.commit(&turn, Commit::of(&turn).events(events).work([work.clone()])).await;
     let provider = &store.provider;
@@ -192,13 +195,13 @@ pub async fn a_text_may_be_as_long_as_its_limit(factory: &dyn ProviderFactory) {
     let tags = TagFilter::tags([tag]);
     let fetched = provider.fetch_work_item(store.lock, Duration::ZERO, Some(&config), &tags);
     assert_eq!(fetched.await.expect("asked").expect("ready").0, work);
-    store.send_all([event(&instance, &payload), event(&instance, "")]).await;
+    store.send_all([event(&instance, &large), event(&instance, "")]).await;
     let turn = store.turn_of(&instance).await;
-    assert_eq!(turn.item.messages, [event(&instance, &payload), event(&instance, "")]);
-    let ended = completed_event(6, &instance, 1, &payload);
-    store.commit(&turn, Commit::of(&turn).events([ended]).completes(&payload)).await;
+    assert_eq!(turn.item.messages, [event(&instance, &large), event(&instance, "")]);
+    let ended = completed_event(6, &instance, 1, &large);
+    store.commit(&turn, Commit::of(&turn).events([ended]).completes(&large)).await;
     let info = store.admin().get_instance_info(&instance).await.expect("there");
-    assert_eq!(info.output, Some(payload));
+    assert_eq!(info.output, Some(large));
 }
 
 /// An orchestration may ask for a version with as long a text as it likes.
