@@ -16,10 +16,10 @@ use duroxide::clock::ManualClock;
 use duroxide::providers::Provider;
 use duroxide_postgres::PostgresOptions;
 
-/// Rounds of one run: some twenty seconds.
-const ROUNDS: u64 = 40;
+/// Rounds of one run: some thirty seconds.
+const ROUNDS: u64 = 60;
 /// Rounds within which each broken store must be found out.
-const BROKEN_ROUNDS: u64 = 30;
+const BROKEN_ROUNDS: u64 = 100;
 /// A fetch passes over what another transaction has in its hands.
 const ONE_PROCESS: Setting = Setting { handles: Handles::Shared, fetches: Fetches::AnyReady };
 const SEVERAL_PROCESSES: Setting = Setting { handles: Handles::Own, fetches: Fetches::AnyReady };

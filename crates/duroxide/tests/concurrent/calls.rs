@@ -80,8 +80,11 @@ impl Call {
             let next = match calls.last() {
                 None if goes_on => Self::Start { instance: data % INSTANCES },
                 Some(Self::Start { .. }) if goes_on => Self::FetchTurn,
+                Some(Self::FetchTurn) if goes_on && data.is_multiple_of(4) => Self::AbandonTurn,
                 Some(Self::FetchTurn) if goes_on => Self::AckTurn(TurnEnd::GoesOn { data }),
+                Some(Self::AbandonTurn) if goes_on => Self::FetchTurn,
                 Some(Self::AckTurn(TurnEnd::GoesOn { .. })) if goes_on => Self::FetchWork,
+                Some(Self::FetchWork) if goes_on && data.is_multiple_of(3) => Self::AbandonWork,
                 Some(Self::FetchWork) if goes_on => Self::AckWork { data },
                 Some(_) | None => Self::random(random),
             };
