@@ -56,7 +56,8 @@ pub(crate) async fn latest_execution_id(conn: &Conn<'_>, instance: &str) -> Resu
 pub(crate) async fn instance_info(conn: &Conn<'_>, instance: &str) -> Result<InstanceInfo, Fault> {
     const SQL: &str = "SELECT i.instance_id, i.name, i.version, q.current_execution_id, i.status, e.output, \
          i.created_at, q.updated_at, i.parent_instance FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
-         LEFT JOIN {s}.executions e ON e.instance_key = i.key AND e.execution_id = q.current_execution_id \
+         LEFT JOIN LATERAL (SELECT e.output FROM {s}.executions e \
+           WHERE e.instance_key = q.key AND e.execution_id = q.current_execution_id OFFSET 0) e ON TRUE \
          WHERE i.instance_id = $1";
     let row = conn.first(SQL, &[&owned_text(instance)]).await?.ok_or_else(|| unknown(instance))?;
     info_from_row(&row)

@@ -104,6 +104,9 @@ pub(crate) struct Carrier {
     pub(crate) work: Lane<WorkRequest>,
     /// Ids that got events before their start lately.
     pub(crate) expected: crate::group::Expected,
+    /// Rows that were read or written lately.
+    pub(crate) memory: crate::memory::Memory,
+    pub(crate) upkeep: crate::upkeep::Upkeep,
     /// What others must be told, and have not been told yet.
     pub(crate) news: crate::news::News,
 }
@@ -132,6 +135,8 @@ impl Carrier {
             inbox,
             conn: Some(conn),
             expected: crate::group::Expected::default(),
+            memory: crate::memory::Memory::default(),
+            upkeep: crate::upkeep::Upkeep::default(),
         }
     }
 

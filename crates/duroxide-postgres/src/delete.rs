@@ -117,7 +117,7 @@ async fn delete_all(conn: &Conn<'_>, doomed: &[(String, i64)]) -> Result<DeleteI
         .collect();
     if !touched.is_empty() {
         let sessions: BTreeSet<&String> = touched.iter().map(|(session, _)| session).collect();
-        conn.query(RESERVE, &[&reservations(conn, "session", sessions)]).await?;
+        conn.query(RESERVE, &[&reservations(conn.schema(), "session", sessions)]).await?;
         let mut pipeline = Pipeline::default();
         refresh_heads(&mut pipeline, touched.iter());
         pipeline.run(conn).await?.all()?;

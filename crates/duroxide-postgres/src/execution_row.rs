@@ -61,23 +61,28 @@ impl ExecutionRow {
 
     /// A stored row, with its instance's key and its number.
     pub(crate) fn from_row(row: &Row) -> Result<((i64, u64), Self), Fault> {
-        let pinned = match (row.get(4), row.get(5), row.get(6)) {
+        Self::from_columns(row, 0)
+    }
+
+    /// The same in the columns from `at` on.
+    pub(crate) fn from_columns(row: &Row, at: usize) -> Result<((i64, u64), Self), Fault> {
+        let pinned = match (row.get(at + 4), row.get(at + 5), row.get(at + 6)) {
             (Some(major), Some(minor), Some(patch)) => Some(Pinned { major, minor, patch }),
             (None, _, _) | (_, None, _) | (_, _, None) => None,
         };
         let execution = Self {
-            status: stored_status(row.get(2))?,
-            completed_at: row.get(3),
+            status: stored_status(row.get(at + 2))?,
+            completed_at: row.get(at + 3),
             pinned,
-            event_count: row.get(7),
-            last_event_id: from_column(row.get(8)),
-            history_bytes: row.get(9),
+            event_count: row.get(at + 7),
+            last_event_id: from_column(row.get(at + 8)),
+            history_bytes: row.get(at + 9),
             new_output: None,
             new_failure: None,
             is_stored: true,
             changed: false,
         };
-        Ok(((row.get(0), from_column(row.get(1))), execution))
+        Ok(((row.get(at), from_column(row.get(at + 1))), execution))
     }
 
     /// Sets the status; an execution that goes on has no end.

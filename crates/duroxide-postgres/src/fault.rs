@@ -12,6 +12,8 @@ pub(crate) enum Fault {
     NoConnection(String),
     /// The answer to COMMIT did not come.
     UnknownOutcome(String),
+    /// It takes a row that is not remembered.
+    NotRemembered,
     /// The lock token is unknown, was taken back or has expired.
     LockLost,
     /// What was named does not exist.
@@ -53,6 +55,9 @@ impl Fault {
                 operation,
                 format!("the answer to the commit was lost, its outcome is unknown: {message}"),
             ),
+            Self::NotRemembered => {
+                ProviderError::retryable(operation, "a row that is not remembered was not read")
+            }
             Self::LockLost => ProviderError::lock_lost(operation),
             Self::NotFound(what) => ProviderError::not_found(operation, what),
             Self::Corrupt(message) => of_kind(ProviderErrorKind::Corrupt, message),
@@ -79,7 +84,11 @@ impl Fault {
                 None => true,
             },
             Self::NoConnection(_) | Self::UnknownOutcome(_) => true,
-            Self::LockLost | Self::NotFound(_) | Self::Corrupt(_) | Self::Invalid(_) => false,
+            Self::NotRemembered
+            | Self::LockLost
+            | Self::NotFound(_)
+            | Self::Corrupt(_)
+            | Self::Invalid(_) => false,
         }
     }
 }

@@ -9,17 +9,19 @@ use std::collections::HashMap;
 use duroxide::providers::{
     FetchedTurn, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts, TurnRequest,
 };
-use duroxide_core::{ItemKind, ParentLink, WhenUndecodable, WorkItem, limits, pack_version};
+use duroxide_core::{ItemKind, WhenUndecodable, WorkItem, limits, pack_version};
 use tokio_postgres::Row;
 
 use crate::connection::Conn;
+use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::history;
+use crate::instance_row::{InstanceRow, Pending, TurnLock};
 use crate::pipeline::{Pipeline, values};
 use crate::route_turn;
 use crate::store::PostgresProvider;
 use crate::token::{Token, nonces};
-use crate::values::{Ms, NEVER, count, duration, from_column, from_json, from_text};
+use crate::values::{Ms, NEVER, NOT_PINNED, count, duration, from_column, from_json, from_text};
 
 const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint, \
        (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now), \
@@ -58,7 +60,8 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
        FROM p JOIN {s}.queues q ON q.key = p.key WHERE q.lock_nonce IS NOT NULL AND n.instance_key = q.key \
          AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
          AND n.position < q.lock_watermark), \
-     found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, m.* \
+     found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, q.ended, q.updated_at, \
+         q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, m.* \
        FROM p JOIN {s}.queues q ON q.key = p.key CROSS JOIN LATERAL ( \
          SELECT count(*) AS messages, array_agg(x.visible_at) AS visible, array_agg(x.position) AS positions, \
            array_agg(x.kind) AS kinds, array_agg(x.attempts) AS attempts, array_agg(x.item) AS items \
@@ -71,14 +74,18 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
      locked AS (UPDATE {s}.queues q SET lock_nonce = ($2::bigint[])[f.n], \
          lock_visible_at = f.visible[f.messages], lock_position = f.positions[f.messages], \
          lock_watermark = q.next_position, lock_count = f.messages, suspect_before = q.suspect, \
-         suspect = TRUE, not_before = 0, ready_at = (SELECT now FROM c) + $1::bigint \
+         suspect = TRUE, not_before = 0, ready_at = (SELECT now FROM c) + $1::bigint, \
+         revision = q.revision + 1 \
        FROM found f WHERE q.key = f.key AND f.messages > 0), \
      mended AS (UPDATE {s}.queues q SET ready_at = \
-         (SELECT min(n.visible_at) FROM {s}.inbox n WHERE n.instance_key = q.key), lock_nonce = NULL \
+         (SELECT min(n.visible_at) FROM {s}.inbox n WHERE n.instance_key = q.key), lock_nonce = NULL, revision = q.revision + 1 \
        FROM found f WHERE q.key = f.key AND f.messages = 0) \
      SELECT f.key, ($2::bigint[])[f.n], f.suspect, f.current_execution_id, f.has_kv, f.visible, f.positions, \
        f.kinds, f.attempts, f.items, i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, \
-       i.parent_execution_id, i.parent_event_id, i.created_at, coalesce(e.last_event_id, 0), f.ready_at \
+       i.parent_execution_id, i.parent_event_id, i.created_at, f.ready_at, f.ended, f.updated_at, f.pinned_key, \
+       f.inbox_count, f.next_position, f.revision + 1, e.instance_key, e.execution_id, e.status, e.completed_at, \
+       e.pinned_major, e.pinned_minor, e.pinned_patch, e.event_count, e.last_event_id, e.history_bytes, \
+       f.cancelled \
      FROM found f JOIN {s}.instances i ON i.key = f.key \
      LEFT JOIN {s}.executions e ON e.instance_key = f.key AND e.execution_id = f.current_execution_id \
      WHERE f.messages > 0 ORDER BY f.n";
@@ -108,22 +115,24 @@ pub(crate) struct RawTurn {
     pub(crate) token: Token,
     /// Since when it was ready.
     pub(crate) ready_at: Ms,
-    now: Ms,
-    suspect: bool,
-    execution_id: u64,
-    has_kv: bool,
-    visible: Vec<Ms>,
-    positions: Vec<i64>,
-    kinds: Vec<i64>,
-    attempts: Vec<i64>,
-    items: Vec<String>,
-    instance: String,
-    incarnation: u64,
-    name: String,
-    version: String,
-    parent: Option<ParentLink>,
-    created_at: Ms,
-    last_event_id: u64,
+    pub(crate) now: Ms,
+    /// The instance, as it stands now that it is locked.
+    pub(crate) row: InstanceRow,
+    /// Its execution, if one is stored and can be read.
+    pub(crate) execution: Option<ExecutionRow>,
+    /// The last event of that execution.
+    pub(crate) last_event_id: u64,
+    pub(crate) messages: Vec<RawMessage>,
+}
+
+/// A locked message, still encoded.
+#[derive(Debug)]
+pub(crate) struct RawMessage {
+    pub(crate) visible_at: Ms,
+    pub(crate) position: i64,
+    pub(crate) kind: i64,
+    pub(crate) attempts: i64,
+    pub(crate) json: String,
 }
 
 /// Adds the statements that lock what is ready.
@@ -166,6 +175,13 @@ fn ranges(request: &TurnRequest) -> (Vec<i64>, Vec<i64>) {
     }
 }
 
+/// Whether the filter accepts an execution with this packed version.
+pub(crate) fn accepts(request: &TurnRequest, pinned_key: i64) -> bool {
+    let (low, high) = ranges(request);
+    let suits = |(low, high): (i64, i64)| pinned_key == NOT_PINNED || (low..=high).contains(&pinned_key);
+    low.into_iter().zip(high).any(suits)
+}
+
 /// What the statements of a look answered.
 pub(crate) fn looked(answers: &[Vec<Row>], places: Places, request: &TurnRequest) -> Look<RawTurn> {
     let lock = duration(request.lock_timeout);
@@ -173,7 +189,8 @@ pub(crate) fn looked(answers: &[Vec<Row>], places: Places, request: &TurnRequest
     let now: Ms = picked.map_or(0, |row| row.get(0));
     let next_due = picked.and_then(|row| row.get::<_, Option<Ms>>(1)).unwrap_or(NEVER);
     let taken = answers.get(places.take).map(Vec::as_slice).unwrap_or_default();
-    let items: Vec<RawTurn> = taken.iter().map(|row| RawTurn::from_row(row, now)).collect();
+    let expires_at = now.saturating_add(lock.min(i64::MAX / 4));
+    let items: Vec<RawTurn> = taken.iter().map(|row| RawTurn::from_row(row, now, expires_at)).collect();
     // The locks just taken expire.
     let next_due = if items.is_empty() { next_due } else { next_due.min(now.saturating_add(lock)) };
     Look { items, now, next_due }
@@ -198,32 +215,60 @@ pub(crate) struct Admitted {
 }
 
 impl RawTurn {
-    pub(crate) fn from_row(row: &Row, now: Ms) -> Self {
-        let parent: Option<String> = row.get::<_, Option<String>>(14).map(from_text);
-        let list = |column: usize| row.get::<_, Option<Vec<i64>>>(column).unwrap_or_default();
-        Self {
-            token: Token { key: row.get(0), nonce: row.get(1) },
-            now,
-            suspect: row.get(2),
-            execution_id: from_column(row.get(3)),
-            has_kv: row.get(4),
-            visible: list(5),
-            positions: list(6),
-            kinds: list(7),
-            attempts: list(8),
-            items: row.get::<_, Option<Vec<String>>>(9).unwrap_or_default(),
+    pub(crate) fn from_row(row: &Row, now: Ms, expires_at: Ms) -> Self {
+        let numbers = |column: usize| row.get::<_, Option<Vec<i64>>>(column).unwrap_or_default();
+        let items: Vec<String> = row.get::<_, Option<Vec<String>>>(9).unwrap_or_default();
+        let places = numbers(5).into_iter().zip(numbers(6)).zip(numbers(7)).zip(numbers(8));
+        let messages: Vec<RawMessage> = places
+            .zip(items)
+            .map(|((((visible_at, position), kind), attempts), json)| RawMessage {
+                visible_at,
+                position,
+                kind,
+                attempts,
+                json,
+            })
+            .collect();
+        let token = Token { key: row.get(0), nonce: row.get(1) };
+        let next_position: i64 = row.get(23);
+        let lock = TurnLock::covering(token.nonce, &messages, next_position);
+        let suspect: bool = row.get(2);
+        let stored: Option<i64> = row.get(25);
+        let execution = stored.and_then(|_| ExecutionRow::from_columns(row, 25).ok());
+        let instance = InstanceRow {
+            key: token.key,
+            revision: row.get(24),
             instance: from_text(row.get(10)),
             incarnation: row.get::<_, i64>(11).cast_unsigned(),
+            created_at: row.get(17),
             name: from_text(row.get(12)),
             version: from_text(row.get(13)),
-            parent: ParentLink::from_fields(
-                parent.as_deref(),
-                row.get::<_, Option<i64>>(15).map(from_column),
-                row.get::<_, Option<i64>>(16).map(from_column),
-            ),
-            created_at: row.get(17),
-            last_event_id: from_column(row.get(18)),
-            ready_at: row.get(19),
+            parent_instance: row.get::<_, Option<String>>(14).map(from_text),
+            parent_execution_id: row.get(15),
+            parent_event_id: row.get(16),
+            ended: row.get(19),
+            updated_at: row.get(20),
+            current_execution_id: from_column(row.get(3)),
+            pinned_key: row.get(21),
+            has_kv: row.get(4),
+            inbox_count: row.get(22),
+            next_position,
+            not_before: 0,
+            ready_at: Some(expires_at),
+            suspect: true,
+            suspect_before: suspect,
+            lock,
+            cancelled: row.get(35),
+            pending: Pending::default(),
+        };
+        Self {
+            token,
+            ready_at: row.get(18),
+            now,
+            row: instance,
+            execution: execution.map(|(_, execution)| execution),
+            last_event_id: row.get::<_, Option<i64>>(33).map_or(0, from_column),
+            messages,
         }
     }
 
@@ -231,17 +276,14 @@ impl RawTurn {
     pub(crate) fn admit(&mut self) -> Admitted {
         let mut admitted =
             Admitted { items: Vec::new(), attempts: 0, error: None, aside: Vec::new(), left: 0 };
-        let places = self.visible.iter().zip(&self.positions).zip(&self.kinds).zip(&self.attempts);
-        for ((((visible_at, position), kind), attempts), json) in places.zip(std::mem::take(&mut self.items))
-        {
+        for message in std::mem::take(&mut self.messages) {
+            let RawMessage { visible_at, position, kind, attempts, json } = message;
             let decoded: Result<WorkItem, String> = from_json(&json);
             if let Err(cause) = &decoded
                 && let Some(WhenUndecodable::SetAside) =
-                    ItemKind::from_code(*kind).map(ItemKind::when_undecodable)
+                    ItemKind::from_code(kind).map(ItemKind::when_undecodable)
             {
-                let aside =
-                    AsideMessage { visible_at: *visible_at, position: *position, cause: cause.clone() };
-                admitted.aside.push(aside);
+                admitted.aside.push(AsideMessage { visible_at, position, cause: cause.clone() });
                 continue;
             }
             admitted.left += 1;
@@ -252,7 +294,7 @@ impl RawTurn {
                     admitted.error.get_or_insert_with(|| format!("message at position {place}: {cause}"));
                 }
             }
-            admitted.attempts = admitted.attempts.max(u32::try_from(*attempts).unwrap_or(u32::MAX));
+            admitted.attempts = admitted.attempts.max(u32::try_from(attempts).unwrap_or(u32::MAX));
         }
         admitted
     }
@@ -266,20 +308,20 @@ impl RawTurn {
         admitted: Admitted,
     ) -> Result<Option<FetchedTurn>, Fault> {
         let stored = HeldHistory {
-            incarnation: self.incarnation,
-            execution_id: self.execution_id,
+            incarnation: self.row.incarnation,
+            execution_id: self.row.current_execution_id,
             last_event_id: self.last_event_id,
         };
-        let held = admitted.error.is_none() && request.held.held(&self.instance) == Some(stored);
+        let held = admitted.error.is_none() && request.held.held(&self.row.instance) == Some(stored);
         let part = if held { HistoryPart::Held } else { HistoryPart::Whole };
         let mut events = Vec::new();
         let mut error = admitted.error;
         let mut kv_snapshot = HashMap::new();
-        let reads_history = !held && error.is_none() && self.last_event_id > 0;
-        if reads_history || (!held && self.has_kv) {
+        let reads_history = !held && error.is_none() && stored.last_event_id > 0;
+        if reads_history || (!held && self.row.has_kv) {
             let conn = store.pooled().await?;
             if reads_history {
-                match history::load(&conn, self.token.key, self.execution_id, self.last_event_id).await? {
+                match history::load(&conn, self.token.key, stored.execution_id, stored.last_event_id).await? {
                     Ok(found) if found.is_empty() => return Ok(None),
                     Ok(found) => events = found,
                     Err(undecodable) => {
@@ -289,7 +331,7 @@ impl RawTurn {
                     }
                 }
             }
-            if self.has_kv {
+            if self.row.has_kv {
                 kv_snapshot = self.kv_snapshot(&conn).await?;
             }
         }
@@ -304,12 +346,22 @@ impl RawTurn {
         kv_snapshot: HashMap<String, KvEntry>,
         (messages, attempts): (Vec<WorkItem>, u32),
     ) -> FetchedTurn {
+        let row = self.row;
         FetchedTurn {
+            facts: Some(TurnFacts {
+                now_ms: from_column(self.now),
+                suspect: row.suspect_before,
+                incarnation: row.incarnation,
+                created_at_ms: from_column(row.created_at),
+                last_event_id: self.last_event_id,
+                parent: row.parent(),
+                history: part,
+            }),
             item: OrchestrationItem {
-                instance: self.instance,
-                orchestration_name: self.name,
-                execution_id: self.execution_id,
-                version: self.version,
+                instance: row.instance,
+                orchestration_name: row.name,
+                execution_id: row.current_execution_id,
+                version: row.version,
                 history,
                 messages,
                 history_error,
@@ -317,20 +369,11 @@ impl RawTurn {
             },
             lock_token: self.token.text(),
             attempts,
-            facts: Some(TurnFacts {
-                now_ms: from_column(self.now),
-                suspect: self.suspect,
-                incarnation: self.incarnation,
-                created_at_ms: from_column(self.created_at),
-                last_event_id: self.last_event_id,
-                parent: self.parent,
-                history: part,
-            }),
         }
     }
 
     pub(crate) fn is_suspect(&self) -> bool {
-        self.suspect
+        self.row.suspect_before
     }
 
     async fn kv_snapshot(&self, conn: &Conn<'_>) -> Result<HashMap<String, KvEntry>, Fault> {

@@ -9,6 +9,7 @@ use crate::pipeline::{Pipeline, values};
 use crate::route_work;
 use crate::token::{Token, nonces};
 use crate::values::{Ms, NEVER, count, duration, from_json, from_text, owned_text};
+use crate::work::WorkRow;
 
 /// Takes nothing while items of sessions are queued and the worker serves sessions: which comes first is then
 /// decided elsewhere.
@@ -37,14 +38,15 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), \
          lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
        RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
-         p.ready_at), \
+         p.ready_at, w.ready_at AS expires_at, w.tag, w.execution_id, w.activity_id, w.visible_at), \
      due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM accepted a \
        CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $4::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = s.suspect AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) \
          ORDER BY w.ready_at, w.id LIMIT 1) x) \
      SELECT c.now, due.at, open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
-       i.name, i.version, t.ready_at FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
+       i.name, i.version, t.ready_at, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, t.instance_id, \
+       t.execution_id, t.activity_id, t.visible_at, t.suspect_before, t.attempts FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
      LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
 
 /// A locked work item, still encoded.
@@ -58,6 +60,8 @@ pub(crate) struct RawWork {
     progress: Option<String>,
     item: String,
     orchestration: Option<OrchestrationRef>,
+    /// How it stands now that it is locked, where that is worth remembering.
+    pub(crate) row: Option<WorkRow>,
 }
 
 /// What a look at the worker queue found.
@@ -120,7 +124,13 @@ pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest) 
     }
     let now: Ms = first.map_or(0, |row| row.get(0));
     let next_due = first.and_then(|row| row.get::<_, Option<Ms>>(1)).unwrap_or(NEVER);
-    let items: Vec<RawWork> = rows.iter().filter_map(|row| RawWork::from_row(row, 3)).collect();
+    let items: Vec<RawWork> = rows
+        .iter()
+        .filter_map(|row| {
+            let work = RawWork::from_row(row, 3)?;
+            Some(RawWork { row: Some(WorkRow::from_columns(row, 12)), ..work })
+        })
+        .collect();
     // The locks just taken expire.
     let next_due = if items.is_empty() {
         next_due
@@ -149,6 +159,21 @@ impl RawWork {
             progress: row.get::<_, Option<String>>(at + 4).map(from_text),
             item: row.get(at + 5),
             orchestration,
+            row: None,
+        })
+    }
+
+    /// One that was queued and locked for a fetch in the same transaction.
+    pub(crate) fn born_locked(row: WorkRow, item: String, orchestration: OrchestrationRef) -> Option<Self> {
+        Some(Self {
+            token: Token { key: row.id, nonce: row.nonce? },
+            ready_at: row.visible_at,
+            attempts: row.attempts,
+            suspect: row.suspect_before,
+            progress: None,
+            item,
+            orchestration: Some(orchestration),
+            row: Some(row),
         })
     }
 

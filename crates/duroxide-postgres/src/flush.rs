@@ -1,12 +1,13 @@
-//! Writing what a working set changed.
+//! Writing what a working set changed: what is seldom changed, each kind of row by a statement of its own.
 
 use std::collections::BTreeMap;
 
-use crate::instance_row::TurnLock;
 use crate::pipeline::{Pipeline, values};
-use crate::route_turn;
-use crate::values::{Ms, NOT_PINNED, owned_text, random_bits, to_column, to_text};
+use crate::values::{Ms, owned_text, to_column, to_text};
+
 use crate::working_set::{RESERVE, WorkingSet, reservations, timer_columns};
+use crate::write_group::column;
+use crate::writes::Writes;
 
 const EXPIRE_EARLY: &str = "DELETE FROM {s}.early_messages WHERE kept_at < $1 RETURNING 1";
 const EARLY: &str = "INSERT INTO {s}.early_messages (instance_id, position, visible_at, kept_at, item) \
@@ -19,44 +20,10 @@ const ADMIT_EARLY: &str = "INSERT INTO {s}.inbox (instance_key, visible_at, posi
      FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (id, key, start_at) \
      JOIN {s}.early_messages m ON m.instance_id = u.id";
 const FORGET_EARLY: &str = "DELETE FROM {s}.early_messages WHERE instance_id = ANY($1::text[])";
-const CREATE: &str = "INSERT INTO {s}.instances (key, instance_id, incarnation, name, version, parent_instance, \
-     parent_execution_id, parent_event_id, created_at, status) \
-     SELECT u.key, u.id, u.incarnation, u.name, u.version, u.pi, u.pe, u.pv, $9::bigint, 1 \
-     FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[], \
-       $8::bigint[]) AS u (key, id, incarnation, name, version, pi, pe, pv)";
-const CREATE_QUEUES: &str = "INSERT INTO {s}.queues (key, ended, updated_at, current_execution_id, pinned_key, has_kv, \
-     inbox_count, next_position, not_before, ready_at, suspect, suspect_before, lock_nonce, lock_visible_at, \
-     lock_position, lock_watermark, lock_count, route_name, route_version) \
-     SELECT * FROM unnest($1::bigint[], $2::boolean[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[], \
-       $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::boolean[], $13::bigint[], \
-       $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::text[], $19::text[])";
-const UPDATE_QUEUES: &str = "UPDATE {s}.queues q SET ended = u.ended, updated_at = u.updated_at, \
-     current_execution_id = u.current_execution_id, pinned_key = u.pinned_key, has_kv = u.has_kv, \
-     inbox_count = u.inbox_count, next_position = u.next_position, not_before = u.not_before, \
-     ready_at = u.ready_at, suspect = u.suspect, suspect_before = u.suspect_before, \
-     lock_nonce = u.lock_nonce, lock_visible_at = u.lock_visible_at, lock_position = u.lock_position, \
-     lock_watermark = u.lock_watermark, lock_count = u.lock_count, \
-     route_name = coalesce(u.route_name, q.route_name), \
-     route_version = coalesce(u.route_version, q.route_version) \
-     FROM unnest($1::bigint[], $2::boolean[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[], \
-       $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::boolean[], $13::bigint[], \
-       $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::text[], $19::text[]) \
-       AS u (key, ended, updated_at, current_execution_id, pinned_key, has_kv, inbox_count, next_position, \
-             not_before, ready_at, suspect, suspect_before, lock_nonce, lock_visible_at, lock_position, \
-             lock_watermark, lock_count, route_name, route_version) \
-     WHERE q.key = u.key";
-const DESCRIBE: &str = "UPDATE {s}.instances i SET name = u.name, version = u.version, parent_instance = u.parent \
-     FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS u (key, name, version, parent) \
-     WHERE i.key = u.key";
-const END: &str = "UPDATE {s}.instances i SET status = u.status, ended_at = $3::bigint \
-     FROM unnest($1::bigint[], $2::bigint[]) AS u (key, status) WHERE i.key = u.key";
 const KEEP: &str = "INSERT INTO {s}.kept_messages (instance_key, position, item) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[])";
 const FORGET_KEPT: &str = "DELETE FROM {s}.kept_messages WHERE instance_key = ANY($1::bigint[])";
 const RUN_AGAIN: &str = "UPDATE {s}.instances SET status = 1, ended_at = NULL WHERE key = ANY($1::bigint[])";
-const DELETE_COVERED: &str = "DELETE FROM {s}.inbox n \
-     USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (key, v, p, w) \
-     WHERE n.instance_key = u.key AND (n.visible_at, n.position) <= (u.v, u.p) AND n.position < u.w";
 const ENDED_ATTEMPTS: &str = "UPDATE {s}.inbox n SET attempts = least(n.attempts + 1, 4294967295) \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (key, v, p, w) \
      WHERE n.instance_key = u.key AND (n.visible_at, n.position) <= (u.v, u.p) AND n.position < u.w";
@@ -64,27 +31,8 @@ const DELETE_TIMERS: &str = "DELETE FROM {s}.inbox n \
      USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (key, e, s) \
      WHERE n.kind = 5 AND n.instance_key = u.key AND n.execution_id = u.e AND (u.s IS NULL OR n.event_id = u.s)";
 const EMPTY_INBOX: &str = "DELETE FROM {s}.inbox WHERE instance_key = ANY($1::bigint[])";
-const INBOX: &str = "INSERT INTO {s}.inbox (instance_key, visible_at, position, kind, execution_id, event_id, item) \
-     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
-       $7::text[])";
 const CANCELS: &str = "UPDATE {s}.queues q SET cancelled = EXISTS \
        (SELECT 1 FROM {s}.inbox n WHERE n.instance_key = q.key AND n.kind = 7) WHERE q.key = ANY($1::bigint[])";
-const HISTORY: &str = "INSERT INTO {s}.history (instance_key, execution_id, event_id, event) \
-     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[])";
-const NEW_EXECUTIONS: &str = "INSERT INTO {s}.executions (instance_key, execution_id, status, completed_at, pinned_major, \
-     pinned_minor, pinned_patch, event_count, last_event_id, history_bytes, output, failure, started_at) \
-     SELECT u.*, $13::bigint FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], \
-       $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::text[]) AS u";
-/// The last parameter is for the insertion alone.
-const UPDATE_EXECUTIONS: &str = "UPDATE {s}.executions e SET status = u.status, completed_at = u.completed_at, \
-     pinned_major = u.major, pinned_minor = u.minor, pinned_patch = u.patch, event_count = u.event_count, \
-     last_event_id = u.last_event_id, history_bytes = u.history_bytes, output = coalesce(u.output, e.output), \
-     failure = coalesce(u.failure, e.failure) \
-     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
-       $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::text[]) \
-       AS u (key, id, status, completed_at, major, minor, patch, event_count, last_event_id, history_bytes, \
-             output, failure) \
-     WHERE e.instance_key = u.key AND e.execution_id = u.id AND $13::bigint IS NOT NULL";
 const NEXT_EXECUTIONS: &str = "INSERT INTO {s}.executions (instance_key, execution_id, status, started_at, event_count, \
      last_event_id, history_bytes) SELECT u.key, u.id, 1, $3::bigint, 0, 0, 0 \
      FROM unnest($1::bigint[], $2::bigint[]) AS u (key, id) ON CONFLICT DO NOTHING";
@@ -98,13 +46,6 @@ const SET_KV: &str = "INSERT INTO {s}.kv (instance_key, key, last_updated_at_ms,
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[]) \
      ON CONFLICT (instance_key, key) DO UPDATE SET last_updated_at_ms = excluded.last_updated_at_ms, \
        value = excluded.value";
-const NEW_WORK: &str = "INSERT INTO {s}.work_items (id, instance_id, execution_id, activity_id, name, tag, session_id, \
-     visible_at, ready_at, item) \
-     SELECT nextval('{s}.work_ids'), x.i, x.e, x.a, x.name, x.tag, x.session_id, $8::bigint, $8::bigint, x.item \
-     FROM (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], \
-       $7::text[]) WITH ORDINALITY AS u (i, e, a, name, tag, session_id, item, n) ORDER BY u.n) x \
-     ON CONFLICT (instance_id, execution_id, activity_id) DO NOTHING";
-const DELETE_WORK: &str = "DELETE FROM {s}.work_items WHERE id = ANY($1::bigint[])";
 const CHANGE_WORK: &str = "UPDATE {s}.work_items w SET lock_nonce = u.nonce, visible_at = u.v, ready_at = u.r, \
      suspect = u.s, suspect_before = u.b, attempts = u.a \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::boolean[], $6::boolean[], \
@@ -124,27 +65,30 @@ const FIND_HEADS: &str = "INSERT INTO {s}.session_heads (session_id, tag, suspec
        WHERE w.session_id = u.session AND w.tag = u.tag AND w.suspect = k.suspect \
        ORDER BY w.ready_at, w.id LIMIT 1) f";
 
-/// One column of many rows.
-macro_rules! column {
-    ($rows:expr, $row:pat => $value:expr) => {
-        $rows.iter().map(|$row| $value).collect::<Vec<_>>()
-    };
+/// Where answers of a flush stand.
+#[derive(Debug, Default)]
+pub(crate) struct Flushed {
+    /// What [`WorkingSet::write_group`] answers.
+    pub(crate) written: Option<usize>,
+    /// A row for each early message that expired.
+    pub(crate) expired: Option<usize>,
 }
 
 impl WorkingSet<'_> {
-    /// Adds the statements that write all changes. The place of the answer that counts what expired, if any.
-    pub(crate) fn flush(&mut self, pipeline: &mut Pipeline) -> Option<usize> {
+    /// Adds the statements that write all changes.
+    pub(crate) fn flush(&mut self, pipeline: &mut Pipeline) -> Flushed {
         let expired = self.flush_early(pipeline);
         self.flush_removed(pipeline);
-        self.flush_instances(pipeline);
-        self.flush_executions(pipeline);
+        let written = self.write_group(pipeline);
+        self.flush_cancels(pipeline);
+        self.flush_next_executions(pipeline);
         self.flush_state(pipeline);
         self.flush_work(pipeline);
         let writes = &self.writes;
         if !writes.touched.is_empty() {
             let sessions: std::collections::BTreeSet<&String> =
                 writes.touched.iter().map(|(session, _)| session).collect();
-            pipeline.add(RESERVE, values![reservations(self.conn, "session", sessions)]);
+            pipeline.add(RESERVE, values![reservations(self.schema, "session", sessions)]);
             refresh_heads(pipeline, writes.touched.iter());
         }
         if !writes.session_uses.is_empty() {
@@ -156,7 +100,21 @@ impl WorkingSet<'_> {
             let sessions = column!(until, (id, _) => owned_text(id));
             pipeline.add(USE_SESSIONS, values![sessions, column!(until, (_, until) => *until), self.now]);
         }
-        expired
+        Flushed { written, expired }
+    }
+
+    /// Whether something is written before the rows of `queues`, which whoever has not read them locks by writing
+    /// them.
+    pub(crate) fn writes_before_queues(&self) -> bool {
+        let Writes { ended_attempts, timers, emptied, kept, redriven, early, admitted_early, .. } =
+            &self.writes;
+        !(ended_attempts.is_empty()
+            && timers.is_empty()
+            && emptied.is_empty()
+            && kept.is_empty()
+            && redriven.is_empty()
+            && early.is_empty()
+            && admitted_early.is_empty())
     }
 
     fn flush_early(&self, pipeline: &mut Pipeline) -> Option<usize> {
@@ -206,19 +164,17 @@ impl WorkingSet<'_> {
             pipeline.add(FORGET_KEPT, values![writes.redriven.clone()]);
             pipeline.add(RUN_AGAIN, values![writes.redriven.clone()]);
         }
-        for (sql, locks) in [(DELETE_COVERED, &writes.covered), (ENDED_ATTEMPTS, &writes.ended_attempts)] {
-            if !locks.is_empty() {
-                let of = |value: fn(&TurnLock) -> i64| column!(locks, (_, lock) => value(lock));
-                pipeline.add(
-                    sql,
-                    values![
-                        column!(locks, (key, _) => *key),
-                        of(|lock| lock.visible_at),
-                        of(|lock| lock.position),
-                        of(|lock| lock.watermark),
-                    ],
-                );
-            }
+        if !writes.ended_attempts.is_empty() {
+            let rows = &writes.ended_attempts;
+            pipeline.add(
+                ENDED_ATTEMPTS,
+                values![
+                    column!(rows, (key, _) => *key),
+                    column!(rows, (_, lock) => lock.visible_at),
+                    column!(rows, (_, lock) => lock.position),
+                    column!(rows, (_, lock) => lock.watermark),
+                ],
+            );
         }
         if !writes.timers.is_empty() {
             let (keys, executions, schedules) = timer_columns(&writes.timers);
@@ -227,73 +183,10 @@ impl WorkingSet<'_> {
         if !writes.emptied.is_empty() {
             pipeline.add(EMPTY_INBOX, values![writes.emptied.clone()]);
         }
-        if !writes.deleted_work.is_empty() {
-            pipeline.add(DELETE_WORK, values![writes.deleted_work.clone()]);
-        }
     }
 
-    fn flush_instances(&self, pipeline: &mut Pipeline) {
-        let writes = &self.writes;
-        let new: Vec<_> = writes.created.iter().filter_map(|key| self.instances.get(key)).collect();
-        if !new.is_empty() {
-            pipeline.add(
-                CREATE,
-                values![
-                    column!(new, row => row.key),
-                    column!(new, row => owned_text(&row.instance)),
-                    column!(new, _ => random_bits()),
-                    column!(new, row => owned_text(&row.name)),
-                    column!(new, row => owned_text(&row.version)),
-                    column!(new, row => row.parent_instance.as_deref().map(owned_text)),
-                    column!(new, row => row.parent_execution_id),
-                    column!(new, row => row.parent_event_id),
-                    self.now,
-                ],
-            );
-            pipeline.add(CREATE_QUEUES, queue_values(&new));
-        }
-        let is_new = |key: &i64| writes.created.contains(key);
-        let mut rows: Vec<_> =
-            self.instances.values().filter(|row| row.pending.queue && !is_new(&row.key)).collect();
-        rows.sort_unstable_by_key(|row| row.key);
-        if !rows.is_empty() {
-            pipeline.add(UPDATE_QUEUES, queue_values(&rows));
-        }
-        let described: Vec<_> = rows.iter().filter(|row| row.pending.description).collect();
-        if !described.is_empty() {
-            pipeline.add(
-                DESCRIBE,
-                values![
-                    column!(described, row => row.key),
-                    column!(described, row => owned_text(&row.name)),
-                    column!(described, row => owned_text(&row.version)),
-                    column!(described, row => row.parent_instance.as_deref().map(owned_text)),
-                ],
-            );
-        }
-        let ended: Vec<(i64, i64)> =
-            rows.iter().filter_map(|row| Some((row.key, row.pending.end?.code()))).collect();
-        if !ended.is_empty() {
-            pipeline.add(
-                END,
-                values![column!(ended, (key, _) => *key), column!(ended, (_, status) => *status), self.now],
-            );
-        }
-        if !writes.inbox.is_empty() {
-            let rows = &writes.inbox;
-            pipeline.add(
-                INBOX,
-                values![
-                    column!(rows, row => row.key),
-                    column!(rows, row => row.visible_at),
-                    column!(rows, row => row.position),
-                    column!(rows, row => row.kind.code()),
-                    column!(rows, row => row.execution_id),
-                    column!(rows, row => row.event_id),
-                    column!(rows, row => row.json.clone()),
-                ],
-            );
-        }
+    /// After the inboxes are written.
+    fn flush_cancels(&self, pipeline: &mut Pipeline) {
         let changed = self.instances.values().filter(|row| row.pending.cancels);
         let changed: Vec<i64> = changed.map(|row| row.key).collect();
         if !changed.is_empty() {
@@ -301,48 +194,9 @@ impl WorkingSet<'_> {
         }
     }
 
-    fn flush_executions(&self, pipeline: &mut Pipeline) {
-        let writes = &self.writes;
-        if !writes.history.is_empty() {
-            let rows = &writes.history;
-            pipeline.add(
-                HISTORY,
-                values![
-                    column!(rows, (key, _, _, _) => *key),
-                    column!(rows, (_, execution_id, _, _) => to_column(*execution_id)),
-                    column!(rows, (_, _, event_id, _) => to_column(*event_id)),
-                    column!(rows, (_, _, _, json) => json.clone()),
-                ],
-            );
-        }
-        for (sql, stored) in [(NEW_EXECUTIONS, false), (UPDATE_EXECUTIONS, true)] {
-            let rows: Vec<_> =
-                self.executions.iter().filter(|(_, row)| row.changed && row.is_stored == stored).collect();
-            if rows.is_empty() {
-                continue;
-            }
-            let text = |text: &Option<String>| text.as_deref().map(owned_text);
-            pipeline.add(
-                sql,
-                values![
-                    column!(rows, ((key, _), _) => *key),
-                    column!(rows, ((_, id), _) => to_column(*id)),
-                    column!(rows, (_, row) => row.status.code()),
-                    column!(rows, (_, row) => row.completed_at),
-                    column!(rows, (_, row) => row.pinned.map(|pinned| pinned.major)),
-                    column!(rows, (_, row) => row.pinned.map(|pinned| pinned.minor)),
-                    column!(rows, (_, row) => row.pinned.map(|pinned| pinned.patch)),
-                    column!(rows, (_, row) => row.event_count),
-                    column!(rows, (_, row) => to_column(row.last_event_id)),
-                    column!(rows, (_, row) => row.history_bytes),
-                    column!(rows, (_, row) => text(&row.new_output)),
-                    column!(rows, (_, row) => row.new_failure.clone()),
-                    self.now,
-                ],
-            );
-        }
-        if !writes.next_executions.is_empty() {
-            let rows = &writes.next_executions;
+    fn flush_next_executions(&self, pipeline: &mut Pipeline) {
+        let rows = &self.writes.next_executions;
+        if !rows.is_empty() {
             let ids = column!(rows, (_, id) => to_column(*id));
             pipeline.add(NEXT_EXECUTIONS, values![column!(rows, (key, _) => *key), ids, self.now]);
         }
@@ -387,22 +241,6 @@ impl WorkingSet<'_> {
 
     fn flush_work(&self, pipeline: &mut Pipeline) {
         let writes = &self.writes;
-        if !writes.new_work.is_empty() {
-            let rows = &writes.new_work;
-            pipeline.add(
-                NEW_WORK,
-                values![
-                    column!(rows, row => owned_text(&row.instance)),
-                    column!(rows, row => to_column(row.execution_id)),
-                    column!(rows, row => to_column(row.activity_id)),
-                    column!(rows, row => owned_text(&row.name)),
-                    column!(rows, row => owned_text(&row.place.tag)),
-                    column!(rows, row => row.place.session_id.as_deref().map(owned_text)),
-                    column!(rows, row => row.json.clone()),
-                    self.now,
-                ],
-            );
-        }
         if !writes.work_changes.is_empty() {
             let rows = &writes.work_changes;
             pipeline.add(
@@ -435,31 +273,4 @@ pub(crate) fn refresh_heads<'p>(
     let tags: Vec<String> = touched.map(|(_, tag)| owned_text(tag)).collect();
     pipeline.add(FORGET_HEADS, values![sessions.clone(), tags.clone()]);
     pipeline.add(FIND_HEADS, values![sessions, tags]);
-}
-
-fn queue_values(rows: &[&crate::instance_row::InstanceRow]) -> Vec<crate::pipeline::Value> {
-    debug_assert!(rows.iter().all(|row| row.pinned_key >= NOT_PINNED));
-    let lock = |value: fn(&TurnLock) -> i64| column!(rows, row => row.lock.as_ref().map(value));
-    let routes = column!(rows, row => row.pending.route.as_ref().map(route_turn::stored));
-    values![
-        column!(rows, row => row.key),
-        column!(rows, row => row.ended),
-        column!(rows, row => row.updated_at),
-        column!(rows, row => to_column(row.current_execution_id)),
-        column!(rows, row => row.pinned_key),
-        column!(rows, row => row.has_kv),
-        column!(rows, row => row.inbox_count),
-        column!(rows, row => row.next_position),
-        column!(rows, row => row.not_before),
-        column!(rows, row => row.ready_at),
-        column!(rows, row => row.suspect),
-        column!(rows, row => row.suspect_before),
-        lock(|lock| lock.nonce),
-        lock(|lock| lock.visible_at),
-        lock(|lock| lock.position),
-        lock(|lock| lock.watermark),
-        lock(|lock| lock.count),
-        column!(routes, route => route.as_ref().map(|(name, _)| name.clone())),
-        column!(routes, route => route.as_ref().map(|(_, version)| version.clone())),
-    ]
 }

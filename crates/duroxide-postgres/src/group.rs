@@ -1,28 +1,24 @@
-//! Group commit: every call that waits is carried out in one transaction, in two round trips.
+//! Group commit: every call that waits is carried out in one transaction, in two round trips or one.
 //!
 //! The first locks and reads the rows that the calls are about; the calls are then carried out in memory, one
-//! after another; the second writes what they changed, serves the fetches that wait for it, and commits.
+//! after another; the second writes what they changed, serves the fetches that wait for it, and commits. Where
+//! all rows are remembered, the first is spared: the second finds out whether they are still as remembered.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use duroxide::failpoint;
 use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
-use tokio_postgres::Row;
 
 use crate::call::Call;
 use crate::carrier::Carrier;
 use crate::effects::Effects;
 use crate::fault::Fault;
-use crate::fetch_turn::{self, Look, RawTurn};
-use crate::fetch_work::{self, Looked};
-use crate::messages::Obstacle;
+use crate::fetch_turn::{Look, RawTurn};
+use crate::fetch_work::Looked;
 use crate::parked::{Lane, ParkedFetch};
-use crate::pipeline::Pipeline;
+use crate::serve::{self, ServedTurns, ServedWork};
 use crate::sessions;
 use crate::statistics::count_conflict;
-use crate::store::{AFTER_COMMIT, BEFORE_COMMIT};
 use crate::values::Ms;
-use crate::working_set::{Wanted, WorkingSet};
 
 /// How often a transaction is tried again when others are in its way.
 const MAX_CONFLICTS: u32 = 20;
@@ -30,7 +26,7 @@ const MAX_CONFLICTS: u32 = 20;
 /// Ids that got events before their start lately. Guessing them right spares a second transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
-    ids: BTreeSet<String>,
+    pub(crate) ids: BTreeSet<String>,
     order: VecDeque<String>,
 }
 
@@ -51,9 +47,11 @@ impl Expected {
 }
 
 /// Why a group was rolled back.
-enum Failure {
+pub(crate) enum Failure {
     /// It must be carried out again with these ids reserved.
     Reserve(String),
+    /// It must be carried out again with what the store says. Nothing was written.
+    Doubtful,
     /// One of its calls failed after it had begun.
     Call(usize, Fault),
     /// PostgreSQL failed.
@@ -61,19 +59,32 @@ enum Failure {
 }
 
 /// What a committed group brought.
-struct Done {
-    outcomes: Vec<Result<(), Fault>>,
-    effects: Effects,
-    now: Ms,
-    wrote: bool,
-    turns: Vec<Look<RawTurn>>,
-    work: Vec<Looked>,
+pub(crate) struct Done {
+    pub(crate) outcomes: Vec<Result<(), Fault>>,
+    pub(crate) effects: Effects,
+    pub(crate) now: Ms,
+    pub(crate) wrote: bool,
+    pub(crate) turns: Vec<Look<RawTurn>>,
+    pub(crate) work: Vec<Looked>,
 }
 
 /// The fetches that a group serves.
-struct Fetches {
-    turns: Vec<ParkedFetch<TurnRequest>>,
-    work: Vec<ParkedFetch<WorkRequest>>,
+#[derive(Default)]
+pub(crate) struct Fetches {
+    pub(crate) turns: Vec<ParkedFetch<TurnRequest>>,
+    pub(crate) work: Vec<ParkedFetch<WorkRequest>>,
+    /// Those that need no look.
+    pub(crate) served_turns: Vec<ServedTurns>,
+    pub(crate) served_work: Vec<ServedWork>,
+}
+
+impl Fetches {
+    /// All of them, unanswered.
+    fn unanswered(self) -> (Vec<ParkedFetch<TurnRequest>>, Vec<ParkedFetch<WorkRequest>>) {
+        let turns = self.turns.into_iter().chain(self.served_turns.into_iter().map(|one| one.fetch));
+        let work = self.work.into_iter().chain(self.served_work.into_iter().map(|one| one.fetch));
+        (turns.collect(), work.collect())
+    }
 }
 
 impl Carrier {
@@ -92,20 +103,27 @@ impl Carrier {
     async fn run_calls(&mut self, mut calls: Vec<Call>) -> Option<Vec<Call>> {
         let mut reserved = BTreeSet::new();
         let mut conflicts = 0;
+        // What is remembered is tried once.
+        let mut trust = true;
         loop {
             if let Err(fault) = self.connect().await {
                 self.fail(calls, fault);
                 return None;
             }
-            let mut fetches = Fetches { turns: Vec::new(), work: Vec::new() };
-            match self.attempt(&calls, &reserved, &mut fetches).await {
+            let mut fetches = Fetches::default();
+            match self.attempt(&calls, &reserved, &mut fetches, trust).await {
                 Ok(done) => {
                     self.finish(calls, fetches, done).await;
                     return None;
                 }
                 Err(failure) => {
                     self.roll_back(&failure).await;
+                    trust = false;
                     let fault = match failure {
+                        Failure::Doubtful => {
+                            self.keep_waiting(fetches);
+                            continue;
+                        }
                         Failure::Reserve(id) => {
                             self.expected.note(&id);
                             reserved.insert(id);
@@ -132,8 +150,9 @@ impl Carrier {
                     }
                     let error = fault.into_error("transaction");
                     answer_all(calls, &error);
-                    Lane::fail(fetches.turns, &error);
-                    Lane::fail(fetches.work, &error);
+                    let (turns, work) = fetches.unanswered();
+                    Lane::fail(turns, &error);
+                    Lane::fail(work, &error);
                     return None;
                 }
             }
@@ -141,8 +160,9 @@ impl Carrier {
     }
 
     fn keep_waiting(&mut self, fetches: Fetches) {
-        fetches.turns.into_iter().rev().for_each(|fetch| self.turns.put_back(fetch));
-        fetches.work.into_iter().rev().for_each(|fetch| self.work.put_back(fetch));
+        let (turns, work) = fetches.unanswered();
+        turns.into_iter().rev().for_each(|fetch| self.turns.put_back(fetch));
+        work.into_iter().rev().for_each(|fetch| self.work.put_back(fetch));
     }
 
     /// Nothing can be done now. All that waits hears of it at once, instead of each after its own wait.
@@ -156,8 +176,12 @@ impl Carrier {
 
     async fn roll_back(&mut self, failure: &Failure) {
         let ended = match failure {
+            Failure::Doubtful => return,
             Failure::Reserve(_) | Failure::Call(_, _) => false,
-            Failure::Storage(fault) => fault.ends_connection(),
+            Failure::Storage(fault) => {
+                self.memory.forget();
+                fault.ends_connection()
+            }
         };
         let rolled_back = match &self.conn {
             Some(conn) if !ended => conn.execute("ROLLBACK", &[]).await.is_ok(),
@@ -168,86 +192,10 @@ impl Carrier {
         }
     }
 
-    async fn attempt(
-        &mut self,
-        calls: &[Call],
-        reserved: &BTreeSet<String>,
-        fetches: &mut Fetches,
-    ) -> Result<Done, Failure> {
-        let manual = self.manual();
-        let conn = self
-            .conn
-            .as_ref()
-            .ok_or_else(|| Failure::Storage(Fault::NoConnection("there is no connection".to_string())))?;
-        let mut pipeline = Pipeline::default();
-        let mut outcomes = Vec::with_capacity(calls.len());
-        let mut effects = Effects::default();
-        let (mut now, mut wrote, mut expired) = (0, false, None);
-        if calls.is_empty() {
-            pipeline.add("BEGIN", Vec::new());
-        } else {
-            let mut wanted = Wanted::default();
-            calls.iter().for_each(|call| call.work.wants(&mut wanted));
-            let guessed = wanted.ids.intersection(&self.expected.ids).cloned();
-            let guessed: Vec<String> = guessed.chain(reserved.iter().cloned()).collect();
-            wanted.reserved.extend(guessed);
-            let set = WorkingSet::begin(conn, manual, wanted).await;
-            let mut set = set.map_err(Failure::Storage)?;
-            for (index, call) in calls.iter().enumerate() {
-                outcomes.push(carry_out(&mut set, index, call).await?);
-            }
-            now = set.now;
-            expired = set.flush(&mut pipeline);
-            wrote = !pipeline.is_empty();
-            effects = set.effects;
-            if effects.turns_due <= now {
-                self.turns.wake();
-            }
-            if effects.work_due <= now {
-                self.work.wake();
-            }
-        }
-        // Work items come first: an undecodable one sends a message to its instance.
-        fetches.work = self.work.take_due();
-        fetches.turns = self.turns.take_due();
-        let places_work: Vec<usize> = fetches
-            .work
-            .iter()
-            .map(|fetch| {
-                fetch_work::look(&mut pipeline, manual, &fetch.request, fetch.request.max_items.max(1))
-            })
-            .collect();
-        let places_turns: Vec<_> = fetches
-            .turns
-            .iter()
-            .map(|fetch| {
-                fetch_turn::look(&mut pipeline, manual, &fetch.request, fetch.request.max_items.max(1))
-            })
-            .collect();
-        pipeline.add("COMMIT", Vec::new());
-        failpoint::pass(BEFORE_COMMIT);
-        let answers: Vec<Vec<Row>> =
-            async { pipeline.run(conn).await?.committed() }.await.map_err(Failure::Storage)?;
-        failpoint::pass(AFTER_COMMIT);
-        if let Some(expired) = expired.and_then(|place| answers.get(place)) {
-            effects.expired += u64::try_from(expired.len()).unwrap_or(0);
-        }
-        let work: Vec<Looked> = places_work
-            .into_iter()
-            .zip(&fetches.work)
-            .map(|(place, fetch)| fetch_work::looked(&answers, place, &fetch.request))
-            .collect();
-        let turns: Vec<Look<RawTurn>> = places_turns
-            .into_iter()
-            .zip(&fetches.turns)
-            .map(|(places, fetch)| fetch_turn::looked(&answers, places, &fetch.request))
-            .collect();
-        Ok(Done { outcomes, effects, now, wrote, turns, work })
-    }
-
     /// After the commit, never before: answers and wakes.
     async fn finish(&mut self, calls: Vec<Call>, fetches: Fetches, done: Done) {
-        let served = fetches.turns.len() + fetches.work.len();
+        let looked = fetches.turns.len() + fetches.work.len();
+        let served = looked + fetches.served_turns.len() + fetches.served_work.len();
         let Done { outcomes, effects, now, mut wrote, turns, work } = done;
         let took = |work: &Looked| match work {
             Looked::Done(look) => !look.items.is_empty(),
@@ -260,6 +208,14 @@ impl Carrier {
         for (call, outcome) in calls.into_iter().zip(outcomes) {
             // Whoever asked may have gone: the call is committed all the same, as after a lost answer.
             drop(call.answer.send(outcome.map_err(|fault| fault.into_error(call.operation))));
+        }
+        for ServedTurns { fetch, turns } in fetches.served_turns {
+            let expires_at = serve::expires_at(now, fetch.request.lock_timeout);
+            self.turns.served(fetch, turns, expires_at, now);
+        }
+        for ServedWork { fetch, items } in fetches.served_work {
+            let expires_at = serve::expires_at(now, fetch.request.lock_timeout);
+            self.work.served(fetch, items, expires_at, now);
         }
         let mut left_turns = effects.turns_due <= now;
         for (fetch, look) in fetches.turns.into_iter().zip(turns) {
@@ -298,9 +254,12 @@ impl Carrier {
             let Some(conn) = &self.conn else { return self.work.put_back(fetch) };
             match sessions::fetch(conn, manual, &fetch.request).await {
                 Ok(look) => {
-                    self.work.looked(fetch, look);
-                    // What was taken may have claimed a session, which answers other questions anew.
+                    let took = self.work.looked(fetch, look);
+                    // What was taken may have claimed a session, which answers every question anew.
                     self.work.forget_quiet();
+                    if took {
+                        self.work.wake();
+                    }
                     return;
                 }
                 Err(fault) => {
@@ -317,24 +276,6 @@ impl Carrier {
                 }
             }
         }
-    }
-}
-
-/// Carries one call out in memory. Its own failure is its outcome, unless it has changed something.
-async fn carry_out(
-    set: &mut WorkingSet<'_>,
-    index: usize,
-    call: &Call,
-) -> Result<Result<(), Fault>, Failure> {
-    set.begun = false;
-    match call.work.run(set).await {
-        Ok(()) => Ok(Ok(())),
-        Err(Obstacle::Reserve(id)) => Err(Failure::Reserve(id)),
-        Err(Obstacle::Fault(
-            fault @ (Fault::Storage(_) | Fault::NoConnection(_) | Fault::UnknownOutcome(_)),
-        )) => Err(Failure::Storage(fault)),
-        Err(Obstacle::Fault(fault)) if set.begun => Err(Failure::Call(index, fault)),
-        Err(Obstacle::Fault(fault)) => Ok(Err(fault)),
     }
 }
 

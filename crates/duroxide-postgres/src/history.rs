@@ -67,9 +67,6 @@ pub(crate) async fn stored_among(
 ) -> Result<Option<u64>, Fault> {
     const SQL: &str = "SELECT event_id FROM {s}.history WHERE instance_key = $1 AND execution_id = $2 \
          AND event_id = ANY($3::bigint[]) LIMIT 1";
-    if ids.is_empty() {
-        return Ok(None);
-    }
     let row = conn.first(SQL, &[&key, &to_column(execution_id), &ids]).await?;
     Ok(row.map(|row| from_column(row.get(0))))
 }

@@ -4,6 +4,7 @@ use duroxide::providers::support::Status;
 use duroxide_core::{ParentLink, Route};
 use tokio_postgres::Row;
 
+use crate::fetch_turn::RawMessage;
 use crate::token::Token;
 use crate::values::{Ms, from_column, from_text};
 
@@ -25,11 +26,24 @@ pub(crate) struct TurnLock {
     pub(crate) count: i64,
 }
 
+impl TurnLock {
+    /// A lock on messages that stand in the order of the inbox; `None` without messages.
+    pub(crate) fn covering(nonce: i64, messages: &[RawMessage], watermark: i64) -> Option<Self> {
+        let last = messages.last()?;
+        let count = crate::values::count(messages.len());
+        Some(Self { nonce, visible_at: last.visible_at, position: last.position, watermark, count })
+    }
+}
+
 /// An instance in the working set of a transaction that holds its row.
 #[derive(Debug, Clone)]
 pub(crate) struct InstanceRow {
     pub(crate) key: i64,
+    /// As it stands in the store: grows with every change.
+    pub(crate) revision: i64,
     pub(crate) instance: String,
+    pub(crate) incarnation: u64,
+    pub(crate) created_at: Ms,
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) parent_instance: Option<String>,
@@ -57,6 +71,8 @@ pub(crate) struct InstanceRow {
 pub(crate) struct Pending {
     /// The row of the queue.
     pub(crate) queue: bool,
+    /// The whole instance: it is new.
+    pub(crate) created: bool,
     /// Name, version or parent.
     pub(crate) description: bool,
     /// How the instance ended.
@@ -78,7 +94,8 @@ macro_rules! instance_columns {
         "q.key, q.ended, q.updated_at, q.current_execution_id, q.pinned_key, q.has_kv, q.inbox_count, \
          q.next_position, q.not_before, q.ready_at, q.suspect, q.suspect_before, q.lock_nonce, \
          q.lock_visible_at, q.lock_position, q.lock_watermark, q.lock_count, i.instance_id, i.name, i.version, \
-         i.parent_instance, i.parent_execution_id, i.parent_event_id, q.cancelled"
+         i.parent_instance, i.parent_execution_id, i.parent_event_id, q.cancelled, q.revision, i.incarnation, \
+         i.created_at"
     };
 }
 pub(crate) use instance_columns;
@@ -114,6 +131,9 @@ impl InstanceRow {
             parent_execution_id: row.get(21),
             parent_event_id: row.get(22),
             cancelled: row.get(23),
+            revision: row.get(24),
+            incarnation: row.get::<_, i64>(25).cast_unsigned(),
+            created_at: row.get(26),
             pending: Pending::default(),
         }
     }

@@ -12,18 +12,21 @@
 //!
 //! The calls of a runtime share transactions: one task takes all that wait, locks and reads the rows they are
 //! about in one round trip, carries them out in memory, and writes, serves waiting fetches and commits in
-//! another. Every statement is about any number of rows. Reads and management calls use a pool.
+//! another. Rows that it remembers need no reading: then one statement does all of it. Every statement is about
+//! any number of rows. Reads and management calls use a pool.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
 //! | `options`, `tls`, `connection`, `pipeline`, `schema` | connections, round trips, migrations |
-//! | `carrier`, `group`, `call`, `parked` | the task, group commit, fetches that wait |
+//! | `carrier`, `group`, `attempt`, `call`, `parked` | the task, group commit, fetches that wait |
 //! | `listener`, `news` | other processes |
+//! | `upkeep` | clearing away what the queues leave behind |
 //! | `open`, `caller` | a store by its URL; messages sent inside a transaction of the caller |
 //! | `working_set`, `instance_row`, `execution_row` | the rows of a transaction |
+//! | `memory`, `serve` | rows that need not be read again; fetches that need not look |
 //! | `messages`, `turn_commit`, `release`, `work`, `set_aside`, `append`, `redrive` | what calls change in them |
-//! | `writes`, `flush` | what is then written |
+//! | `writes`, `write_group`, `flush` | what is then written |
 //! | `fetch_turn`, `fetch_work`, `sessions` | fetches |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
 //! | `sweep`, `sweep_take`, `health`, `repair` | what nobody can do, takes or has, and what is done about it |
@@ -32,6 +35,8 @@
 //! Invariants:
 //! - Whoever changes an instance or its inbox holds the lock on its row of `queues`; an id that has no row is
 //!   reserved by an advisory lock.
+//! - Every change of a row of `queues` raises its revision, and whoever writes a row that was not locked expects
+//!   the revision that was remembered.
 //! - A statement that reads what was locked comes after the one that locked it, so that it sees what was
 //!   committed meanwhile.
 //! - `ready_at` is NULL exactly when an inbox is empty; while a row is locked it is when the lock expires, so
@@ -40,6 +45,7 @@
 
 mod admin;
 mod append;
+mod attempt;
 mod call;
 mod caller;
 mod carrier;
@@ -59,6 +65,7 @@ mod instance_row;
 mod item;
 mod listener;
 mod listing;
+mod memory;
 mod messages;
 mod news;
 mod nodes;
@@ -75,6 +82,7 @@ mod repair;
 mod route_turn;
 mod route_work;
 mod schema;
+mod serve;
 mod sessions;
 mod set_aside;
 mod statistics;
@@ -85,9 +93,11 @@ mod sweep_take;
 mod tls;
 mod token;
 mod turn_commit;
+mod upkeep;
 mod values;
 mod work;
 mod working_set;
+mod write_group;
 mod writes;
 
 pub use caller::PostgresTransaction;

@@ -11,7 +11,7 @@ use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::instance_row::{CANCELLED_WHILE_LOCKED, InstanceRow, Pending};
 use crate::item::EncodedItem;
-use crate::values::{Ms, NOT_PINNED, after, to_column};
+use crate::values::{Ms, NOT_PINNED, after, random_bits, to_column};
 use crate::working_set::WorkingSet;
 use crate::writes::{EarlyMessage, InboxRow};
 
@@ -164,7 +164,10 @@ impl WorkingSet<'_> {
         let early = self.admitted_early(columns.instance).await?;
         self.create(InstanceRow {
             key,
+            revision: 0,
             instance: columns.instance.to_string(),
+            incarnation: random_bits().cast_unsigned(),
+            created_at: self.now,
             name: columns.name.unwrap_or_default().to_string(),
             version: columns.version.unwrap_or_default().to_string(),
             parent_instance: parent.map(|link| link.instance.clone()),
@@ -186,12 +189,12 @@ impl WorkingSet<'_> {
             pending: Pending {
                 queue: true,
                 route: Some(Route::new(columns.name.unwrap_or_default(), columns.version)),
+                created: true,
                 first_stored: Some(None),
                 first_added: Some(visible_at),
                 ..Pending::default()
             },
         });
-        self.writes.created.push(key);
         self.writes.inbox.push(InboxRow::new(key, visible_at, 1, columns, json));
         self.executions.insert((key, execution_id), ExecutionRow::new());
         if early > 0 {
@@ -219,7 +222,7 @@ impl WorkingSet<'_> {
             return Ok(());
         }
         let added = self.writes.early.iter().filter(|early| early.instance == instance).count();
-        self.effects.expired += drop_expired(self.conn, cutoff).await?;
+        self.effects.expired += drop_expired(self.conn()?, cutoff).await?;
         self.reload_early(instance).await?;
         if added > 0
             && let Some(early) = self.early.get_mut(instance)

@@ -209,6 +209,12 @@ impl<R: Request> Lane<R> {
             self.local(look.next_due, look.now)
         };
         self.remember_quiet(&fetch.request, until);
+        // Who asks the same has the same answer.
+        for other in &mut self.waiting {
+            if other.request.same_question(&fetch.request) {
+                other.next_due = other.next_due.max(until);
+            }
+        }
         if !look.items.is_empty() {
             let delivery = Delivery::new(look.items, Arc::clone(&self.inbox));
             // If nobody waits any more, dropping the delivery gives its locks back.
@@ -216,14 +222,38 @@ impl<R: Request> Lane<R> {
             return true;
         }
         fetch.next_due = until;
-        // Who asks the same has the same answer.
-        for other in &mut self.waiting {
-            if other.request.same_question(&fetch.request) {
-                other.next_due = other.next_due.max(fetch.next_due);
-            }
-        }
         self.put_back(fetch);
         false
+    }
+
+    /// Takes out the oldest that was told that there is nothing for it, if that is still so.
+    pub(crate) fn take_quiet(&mut self) -> Option<ParkedFetch<R>> {
+        let now = Instant::now();
+        let is_quiet = |fetch: &ParkedFetch<R>| {
+            fetch.next_due > now
+                && !fetch.answer.is_closed()
+                && self
+                    .quiet
+                    .iter()
+                    .any(|quiet| quiet.until > now && quiet.request.same_question(&fetch.request))
+        };
+        let place = self.waiting.iter().position(is_quiet)?;
+        Some(self.waiting.remove(place))
+    }
+
+    /// Answers one that got what its own transaction made ready, after the commit. Its locks expire at
+    /// `expires_at`.
+    pub(crate) fn served(&mut self, fetch: ParkedFetch<R>, items: Vec<R::Item>, expires_at: Ms, now: Ms) {
+        let until = self.local(expires_at, now);
+        for quiet in &mut self.quiet {
+            if quiet.request.same_question(&fetch.request) {
+                quiet.until = quiet.until.min(until);
+            }
+        }
+        if items.is_empty() {
+            return self.put_back(fetch);
+        }
+        drop(fetch.answer.send(Ok(Delivery::new(items, Arc::clone(&self.inbox)))));
     }
 
     /// Fails those that were to be looked at.

@@ -7,6 +7,7 @@ use tokio_postgres::{Row, Statement};
 
 use crate::connection::Conn;
 use crate::fault::Fault;
+use crate::write_group::{WRITE_GROUP, set_alone};
 
 /// A value on its way into a statement.
 pub(crate) type Value = Box<dyn ToSql + Sync + Send>;
@@ -15,6 +16,14 @@ pub(crate) type Value = Box<dyn ToSql + Sync + Send>;
 #[derive(Default)]
 pub(crate) struct Pipeline {
     steps: Vec<(&'static str, Vec<Value>)>,
+}
+
+/// Whether a transaction has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Transaction {
+    Begun,
+    #[default]
+    None,
 }
 
 /// The answers, in the order of the statements.
@@ -29,6 +38,33 @@ impl Pipeline {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
+    }
+
+    /// Sends all, as a transaction of its own unless one has begun, and waits for its end.
+    pub(crate) async fn commit(
+        mut self,
+        conn: &Conn<'_>,
+        transaction: Transaction,
+    ) -> Result<Vec<Vec<Row>>, Fault> {
+        match transaction {
+            Transaction::Begun => {
+                self.add("COMMIT", Vec::new());
+                self.run(conn).await?.committed()
+            }
+            // One statement is a transaction by itself.
+            Transaction::None if self.steps.len() <= 1 => {
+                if let Some((WRITE_GROUP, params)) = self.steps.first_mut() {
+                    set_alone(params, true);
+                }
+                self.run(conn).await?.committed()
+            }
+            Transaction::None => {
+                self.steps.insert(0, ("BEGIN", Vec::new()));
+                self.add("COMMIT", Vec::new());
+                let answers = self.run(conn).await?.committed()?;
+                Ok(answers.into_iter().skip(1).collect())
+            }
+        }
     }
 
     /// Sends all and waits for all. An error means that nothing was sent.
@@ -75,7 +111,8 @@ impl Answers {
         self.0.into_iter().collect::<Result<_, _>>().map_err(Fault::from)
     }
 
-    /// All answers but the last, which is that of COMMIT. If only that one failed, the outcome is unknown.
+    /// All answers, the last of which tells that all was committed. If only that one failed, the outcome is
+    /// unknown.
     pub(crate) fn committed(self) -> Result<Vec<Vec<Row>>, Fault> {
         let last = self.0.len().saturating_sub(1);
         let mut rows = Vec::with_capacity(last);

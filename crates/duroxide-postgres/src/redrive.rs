@@ -64,7 +64,7 @@ impl WorkingSet<'_> {
         if row.inbox_count == 0 {
             return Ok(());
         }
-        let rows = self.conn.query(INBOX, &[&key]).await?;
+        let rows = self.conn()?.query(INBOX, &[&key]).await?;
         let stored = rows.iter().map(|row| {
             let place: (Ms, i64) = (row.get(0), row.get(1));
             (place, row.get::<_, i64>(2), row.get::<_, Option<i64>>(3), row.get::<_, String>(4))
@@ -94,7 +94,7 @@ impl WorkingSet<'_> {
         let EncodedRedrive { instance, failed_execution_id, last_event_id, .. } = one;
         let key = self.key_of(instance).await?;
         let key = key.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))?;
-        let status: Option<i64> = self.conn.first(STATUS, &[&key]).await?.map(|row| row.get(0));
+        let status: Option<i64> = self.conn()?.first(STATUS, &[&key]).await?.map(|row| row.get(0));
         self.load_turn(key, *failed_execution_id, &[]).await?;
         self.load_turn(key, failed_execution_id.saturating_add(1), &[]).await?;
         let last = self.executions.get(&(key, *failed_execution_id)).map_or(0, |row| row.last_event_id);

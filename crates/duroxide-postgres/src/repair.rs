@@ -109,7 +109,7 @@ impl WorkingSet<'_> {
     /// Rows that are gone may still be counted.
     async fn recount(&mut self, key: i64) -> Result<(), Fault> {
         const SQL: &str = "SELECT count(*) FROM {s}.inbox WHERE instance_key = $1";
-        let stored: i64 = self.conn.first(SQL, &[&key]).await?.map_or(0, |row| row.get(0));
+        let stored: i64 = self.conn()?.first(SQL, &[&key]).await?.map_or(0, |row| row.get(0));
         self.forget_first(key);
         let row = self.instance(key)?;
         row.inbox_count = stored;
@@ -127,7 +127,7 @@ impl WorkingSet<'_> {
             return Ok(self.key_of(columns.instance).await?.is_some());
         }
         let (execution_id, event_id) = (columns.execution_id.map(to_column), columns.event_id.map(to_column));
-        let found = self.conn.first(SQL, &[&key, &columns.kind.code(), &execution_id, &event_id]).await?;
+        let found = self.conn()?.first(SQL, &[&key, &columns.kind.code(), &execution_id, &event_id]).await?;
         Ok(found.is_some())
     }
 }

@@ -10,8 +10,11 @@ use crate::values::lock_number;
 
 /// Every migration, in order. The schema's number is how many of them a database has seen. A migration that
 /// was released is never changed.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_nodes_and_routes.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_nodes_and_routes.sql"),
+    include_str!("migrations/0003_group_writes.sql"),
+];
 
 /// What stands in the table that marks a schema as ours.
 const MARK: &str = "CREATE TABLE IF NOT EXISTS {s}.duroxide_schema (version BIGINT NOT NULL)";

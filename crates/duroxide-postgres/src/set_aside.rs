@@ -53,8 +53,8 @@ impl WorkingSet<'_> {
             let (at, position) = (message.visible_at, message.position);
             let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
                 [&token.key, &at, &position, &message.cause, &self.now];
-            self.conn.execute(KEEP_MESSAGE, &params).await?;
-            self.conn.execute(DELETE_MESSAGE, &[&token.key, &at, &position]).await?;
+            self.conn()?.execute(KEEP_MESSAGE, &params).await?;
+            self.conn()?.execute(DELETE_MESSAGE, &[&token.key, &at, &position]).await?;
             self.effects.set_aside += 1;
         }
         self.forget_first(token.key);
@@ -81,7 +81,7 @@ impl WorkingSet<'_> {
         let Some(work) = self.work.get(&token.key).cloned() else { return Ok(()) };
         self.begun = true;
         let kind = ItemKind::Activity.code();
-        let kept = self.conn.first(KEEP_WORK, &[&token.key, &kind, &self.now, &cause]).await?;
+        let kept = self.conn()?.first(KEEP_WORK, &[&token.key, &kind, &self.now, &cause]).await?;
         let name: String = kept.map(|row| from_text(row.get(0))).unwrap_or_default();
         self.effects.set_aside += 1;
         let message = format!("the stored work item of activity '{name}' cannot be decoded: {cause}");
@@ -96,7 +96,7 @@ impl WorkingSet<'_> {
             },
         };
         self.work.remove(&token.key);
-        self.writes.deleted_work.push(work.id);
+        self.writes.deleted_work.push((work.id, work.stored_nonce));
         self.writes.touch(&work.place);
         self.deliver(&EncodedItem::new(failed)?, None, FullInbox::Admit).await
     }

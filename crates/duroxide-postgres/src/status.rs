@@ -16,10 +16,12 @@ pub(crate) async fn orchestration_status(
     conn: &Conn<'_>,
     instance: &str,
 ) -> Result<OrchestrationStatus, Fault> {
+    // By both columns of the key, even if the plan was made while the tables were empty.
     const SQL: &str = "SELECT i.status, c.status, c.version, e.output, e.failure FROM {s}.instances i \
          JOIN {s}.queues q ON q.key = i.key \
          LEFT JOIN {s}.custom_statuses c ON c.instance_key = i.key \
-         LEFT JOIN {s}.executions e ON e.instance_key = i.key AND e.execution_id = q.current_execution_id \
+         LEFT JOIN LATERAL (SELECT e.output, e.failure FROM {s}.executions e \
+           WHERE e.instance_key = q.key AND e.execution_id = q.current_execution_id OFFSET 0) e ON TRUE \
          WHERE i.instance_id = $1";
     let Some(row) = conn.first(SQL, &[&owned_text(instance)]).await? else {
         return Ok(OrchestrationStatus::NotFound);
@@ -80,8 +82,10 @@ pub(crate) async fn stats(conn: &Conn<'_>, instance: &str) -> Result<Option<Syst
     const SQL: &str = "SELECT e.event_count, e.history_bytes, q.inbox_count, \
          (SELECT count(*) FROM {s}.kv WHERE instance_key = i.key), \
          (SELECT coalesce(sum(octet_length(value)), 0)::bigint FROM {s}.kv WHERE instance_key = i.key) \
-         FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key LEFT JOIN {s}.executions e \
-         ON e.instance_key = i.key AND e.execution_id = q.current_execution_id WHERE i.instance_id = $1";
+         FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
+         LEFT JOIN LATERAL (SELECT e.event_count, e.history_bytes FROM {s}.executions e \
+           WHERE e.instance_key = q.key AND e.execution_id = q.current_execution_id OFFSET 0) e ON TRUE \
+         WHERE i.instance_id = $1";
     let row = conn.first(SQL, &[&owned_text(instance)]).await?;
     Ok(row.map(|row| SystemStats {
         history_event_count: row.get::<_, Option<i64>>(0).map_or(0, from_column),

@@ -105,7 +105,8 @@ async fn turns(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> R
     let taken = fetch_turn::take(&mut pipeline, request.lock_timeout, doomed.len());
     let answers = pipeline.run(conn).await?.all()?;
     let rows = answers.get(taken).map(Vec::as_slice).unwrap_or_default();
-    Ok(rows.iter().map(|row| RawTurn::from_row(row, at)).collect())
+    let expires_at = crate::serve::expires_at(at, request.lock_timeout);
+    Ok(rows.iter().map(|row| RawTurn::from_row(row, at, expires_at)).collect())
 }
 
 /// In a transaction that the caller began. Those of sessions are among them; no session is claimed.
@@ -157,7 +158,7 @@ async fn work(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> Re
     if !touched.is_empty() {
         let sessions: std::collections::BTreeSet<&String> =
             touched.iter().map(|(session, _)| session).collect();
-        pipeline.add(RESERVE, values![reservations(conn, "session", sessions)]);
+        pipeline.add(RESERVE, values![reservations(conn.schema(), "session", sessions)]);
         refresh_heads(&mut pipeline, touched.iter());
     }
     let answers = pipeline.run(conn).await?.all()?;

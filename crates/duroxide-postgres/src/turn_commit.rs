@@ -183,7 +183,10 @@ impl WorkingSet<'_> {
         let mut ids: Vec<u64> = events.events().iter().map(|event| event.event_id).collect();
         let doubtful: Vec<i64> =
             ids.iter().filter(|id| **id <= execution.last_event_id).map(|id| to_column(*id)).collect();
-        let stored = stored_among(self.conn, key, execution_id, &doubtful).await?;
+        let stored = match doubtful.as_slice() {
+            [] => None,
+            doubtful => stored_among(self.conn()?, key, execution_id, doubtful).await?,
+        };
         ids.sort_unstable();
         let twice =
             ids.windows(2).find_map(|pair| (pair.first() == pair.last()).then(|| pair.first().copied()));

@@ -20,6 +20,8 @@ use crate::writes::{NewWork, SessionUse, WorkChange};
 pub(crate) struct WorkRow {
     pub(crate) id: i64,
     pub(crate) nonce: Option<i64>,
+    /// The lock as it stands in the store.
+    pub(crate) stored_nonce: Option<i64>,
     pub(crate) ready_at: Ms,
     pub(crate) place: Place,
     pub(crate) instance: String,
@@ -40,20 +42,26 @@ pub(crate) struct Place {
 
 impl WorkRow {
     pub(crate) fn from_row(row: &Row) -> Self {
+        Self::from_columns(row, 0)
+    }
+
+    /// The row in the columns from `at` on.
+    pub(crate) fn from_columns(row: &Row, at: usize) -> Self {
         Self {
-            id: row.get(0),
-            nonce: row.get(1),
-            ready_at: row.get(2),
+            id: row.get(at),
+            nonce: row.get(at + 1),
+            stored_nonce: row.get(at + 1),
+            ready_at: row.get(at + 2),
             place: Place {
-                tag: from_text(row.get(3)),
-                session_id: row.get::<_, Option<String>>(4).map(from_text),
+                tag: from_text(row.get(at + 3)),
+                session_id: row.get::<_, Option<String>>(at + 4).map(from_text),
             },
-            instance: from_text(row.get(5)),
-            execution_id: from_column(row.get(6)),
-            activity_id: from_column(row.get(7)),
-            visible_at: row.get(8),
-            suspect_before: row.get(9),
-            attempts: row.get(10),
+            instance: from_text(row.get(at + 5)),
+            execution_id: from_column(row.get(at + 6)),
+            activity_id: from_column(row.get(at + 7)),
+            visible_at: row.get(at + 8),
+            suspect_before: row.get(at + 9),
+            attempts: row.get(at + 10),
         }
     }
 
@@ -79,6 +87,7 @@ impl WorkingSet<'_> {
             name: columns.name.unwrap_or_default().to_string(),
             place,
             json: item.json.clone(),
+            lock: None,
         });
     }
 
@@ -96,7 +105,7 @@ impl WorkingSet<'_> {
             && let Some(work) = self.work.remove(&id)
         {
             self.let_go(&work);
-            self.writes.deleted_work.push(id);
+            self.writes.deleted_work.push((id, work.stored_nonce));
         }
     }
 
@@ -128,7 +137,7 @@ impl WorkingSet<'_> {
         let work = self.held_work(token)?;
         self.begun = true;
         self.work.remove(&token.key);
-        self.writes.deleted_work.push(work.id);
+        self.writes.deleted_work.push((work.id, work.stored_nonce));
         self.writes.work_changes.remove(&work.id);
         self.let_go(&work);
         self.note_activity(&work.place, self.now);

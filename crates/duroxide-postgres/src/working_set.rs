@@ -11,6 +11,7 @@ use crate::effects::Effects;
 use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::instance_row::{InstanceRow, instance_columns};
+use crate::memory::{Memory, Recalled};
 use crate::pipeline::{Pipeline, values};
 use crate::values::{Ms, lock_number, owned_text};
 use crate::work::WorkRow;
@@ -27,6 +28,8 @@ pub(crate) struct Wanted {
     pub(crate) reserved: BTreeSet<String>,
     /// How many instances may be created.
     pub(crate) starts: usize,
+    /// Keys for them that are known already, the smallest last.
+    pub(crate) keys_to_come: Vec<i64>,
     /// Turns that end with an ack: key, execution.
     pub(crate) acks: Vec<(i64, u64)>,
     /// Turns that are given back.
@@ -50,7 +53,10 @@ pub(crate) struct Early {
 
 /// The rows of a transaction.
 pub(crate) struct WorkingSet<'a> {
-    pub(crate) conn: &'a Conn<'a>,
+    /// `None` when the rows were not read but remembered: nothing is locked, and nothing more can be read.
+    conn: Option<&'a Conn<'a>>,
+    /// The schema, quoted.
+    pub(crate) schema: &'a str,
     pub(crate) now: Ms,
     pub(crate) instances: HashMap<i64, InstanceRow>,
     by_id: HashMap<String, i64>,
@@ -60,7 +66,8 @@ pub(crate) struct WorkingSet<'a> {
     pub(crate) executions: HashMap<(i64, u64), ExecutionRow>,
     pub(crate) timers: Vec<(i64, i64, i64)>,
     pub(crate) work: BTreeMap<i64, WorkRow>,
-    spare_keys: Vec<i64>,
+    /// The smallest last.
+    pub(crate) spare_keys: Vec<i64>,
     /// Whether the call under way has changed something: if it fails then, the whole transaction must.
     pub(crate) begun: bool,
     pub(crate) writes: Writes,
@@ -128,6 +135,57 @@ impl<'a> WorkingSet<'a> {
         Self::load(conn, manual, wanted, pipeline).await
     }
 
+    /// The rows as they are remembered. No transaction has begun.
+    pub(crate) fn recalled(schema: &'a str, recalled: Recalled) -> Self {
+        let Recalled { now, instances, executions, work, reserved, keys } = recalled;
+        let mut set = Self::empty(None, schema, now);
+        set.reserved = reserved;
+        set.spare_keys = keys;
+        instances.into_iter().for_each(|row| set.know(row));
+        set.executions = executions;
+        set.work = work;
+        set
+    }
+
+    fn empty(conn: Option<&'a Conn<'a>>, schema: &'a str, now: Ms) -> Self {
+        Self {
+            conn,
+            schema,
+            now,
+            instances: HashMap::new(),
+            by_id: HashMap::new(),
+            reserved: BTreeSet::new(),
+            early: HashMap::new(),
+            executions: HashMap::new(),
+            timers: Vec::new(),
+            work: BTreeMap::new(),
+            spare_keys: Vec::new(),
+            begun: false,
+            writes: Writes::default(),
+            effects: Effects { now, ..Effects::default() },
+        }
+    }
+
+    /// Whether the rows were not read but remembered.
+    pub(crate) fn is_remembered(&self) -> bool {
+        self.conn.is_none()
+    }
+
+    /// Where more can be read.
+    pub(crate) fn conn(&self) -> Result<&'a Conn<'a>, Fault> {
+        self.conn.ok_or(Fault::NotRemembered)
+    }
+
+    /// Adds the executions that are remembered and were not read.
+    pub(crate) fn remember_executions(&mut self, memory: &Memory) {
+        for row in self.instances.values() {
+            if let Some(execution) = memory.execution_of(row) {
+                let id = (row.key, row.current_execution_id);
+                self.executions.entry(id).or_insert_with(|| execution.clone());
+            }
+        }
+    }
+
     /// Reads all that is wanted inside a transaction that somebody else began.
     pub(crate) async fn join(conn: &'a Conn<'a>, manual: Option<Ms>, wanted: Wanted) -> Result<Self, Fault> {
         Self::load(conn, manual, wanted, Pipeline::default()).await
@@ -144,24 +202,14 @@ impl<'a> WorkingSet<'a> {
         let mut take = |place: Option<usize>| {
             place.and_then(|place| answers.get_mut(place)).map(std::mem::take).unwrap_or_default()
         };
-        let mut set = Self {
-            conn,
-            now: take(Some(places.now)).first().map_or(0, |row| row.get(0)),
-            instances: HashMap::new(),
-            by_id: HashMap::new(),
-            reserved: wanted.reserved,
-            early: HashMap::new(),
-            executions: HashMap::new(),
-            timers: Vec::new(),
-            work: BTreeMap::new(),
-            spare_keys: take(places.keys).iter().map(|row| row.get(0)).collect(),
-            begun: false,
-            writes: Writes::default(),
-            effects: Effects::default(),
-        };
-        set.effects.now = set.now;
+        let now = take(Some(places.now)).first().map_or(0, |row| row.get(0));
+        let mut set = Self::empty(Some(conn), conn.schema(), now);
+        set.reserved = wanted.reserved;
+        set.spare_keys = take(places.keys).iter().map(|row| row.get(0)).collect();
         // Taken from the end; the first start gets the smallest.
         set.spare_keys.sort_unstable_by(|a, b| b.cmp(a));
+        // Those that were given out before come first.
+        set.spare_keys.extend(wanted.keys_to_come);
         take(places.instances).iter().for_each(|row| set.know(InstanceRow::from_row(row)));
         for row in take(places.work).iter().chain(&take(places.cancelled)) {
             let work = WorkRow::from_row(row);
@@ -182,6 +230,11 @@ impl<'a> WorkingSet<'a> {
     fn know(&mut self, row: InstanceRow) {
         self.by_id.insert(row.instance.clone(), row.key);
         self.instances.insert(row.key, row);
+    }
+
+    /// An instance that is locked or remembered.
+    pub(crate) fn known(&self, instance: &str) -> Option<&InstanceRow> {
+        self.by_id.get(instance).and_then(|key| self.instances.get(key))
     }
 
     fn note_first(&mut self, row: &Row) {
@@ -210,7 +263,7 @@ impl<'a> WorkingSet<'a> {
     /// Locks further instances, those of which nobody knew that they would be needed.
     pub(crate) async fn lock(&mut self, keys: &[i64], ids: &[&str]) -> Result<(), Fault> {
         let ids: Vec<String> = ids.iter().map(|id| owned_text(id)).collect();
-        let rows = self.conn.query(LOCK, &[&keys, &ids]).await?;
+        let rows = self.conn()?.query(LOCK, &[&keys, &ids]).await?;
         rows.iter().for_each(|row| self.know(InstanceRow::from_row(row)));
         Ok(())
     }
@@ -223,15 +276,15 @@ impl<'a> WorkingSet<'a> {
         timers: &[(i64, u64, Option<u64>)],
     ) -> Result<(), Fault> {
         let executions = vec![crate::values::to_column(execution_id)];
-        for row in self.conn.query(EXECUTIONS, &[&vec![key], &executions]).await? {
+        for row in self.conn()?.query(EXECUTIONS, &[&vec![key], &executions]).await? {
             let (id, execution) = ExecutionRow::from_row(&row)?;
             self.executions.insert(id, execution);
         }
         let (keys, executions, schedules) = timer_columns(timers);
-        let rows = self.conn.query(FIRST_LEFT, &[&vec![key], &keys, &executions, &schedules]).await?;
+        let rows = self.conn()?.query(FIRST_LEFT, &[&vec![key], &keys, &executions, &schedules]).await?;
         rows.iter().for_each(|row| self.note_first(row));
         if !timers.is_empty() {
-            let rows = self.conn.query(TIMERS, &[&keys, &executions, &schedules]).await?;
+            let rows = self.conn()?.query(TIMERS, &[&keys, &executions, &schedules]).await?;
             self.timers = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
         }
         Ok(())
@@ -247,7 +300,7 @@ impl<'a> WorkingSet<'a> {
         if let Some(key) = self.spare_keys.pop() {
             return Ok(key);
         }
-        let row = self.conn.first(KEYS, &[&1_i64]).await?;
+        let row = self.conn()?.first(KEYS, &[&1_i64]).await?;
         row.map(|row| row.get(0)).ok_or_else(|| Fault::Corrupt("the sequence of keys is empty".to_string()))
     }
 
@@ -257,7 +310,7 @@ impl<'a> WorkingSet<'a> {
         let stored = match known {
             Some(stored) => stored,
             None => {
-                let row = self.conn.first(FIRST, &[&vec![key]]).await?;
+                let row = self.conn()?.first(FIRST, &[&vec![key]]).await?;
                 let stored: Option<Ms> = row.and_then(|row| row.get(1));
                 if let Some(instance) = self.instances.get_mut(&key) {
                     instance.pending.first_stored = Some(stored);
@@ -279,9 +332,22 @@ impl<'a> WorkingSet<'a> {
     /// Reads anew what is kept for an id.
     pub(crate) async fn reload_early(&mut self, instance: &str) -> Result<(), Fault> {
         self.early.remove(instance);
-        let rows = self.conn.query(EARLY, &[&vec![owned_text(instance)]]).await?;
+        let rows = self.conn()?.query(EARLY, &[&vec![owned_text(instance)]]).await?;
         rows.iter().for_each(|row| self.note_early(row));
         Ok(())
+    }
+
+    /// How the transaction leaves the instances, with their executions where those are known; and the work items
+    /// of which it is not said how it leaves them.
+    pub(crate) fn as_left(&self) -> (Vec<(InstanceRow, Option<ExecutionRow>)>, Vec<i64>) {
+        let left = |row: &InstanceRow| {
+            let changed = row.pending.queue && !row.pending.created;
+            let execution = self.executions.get(&(row.key, row.current_execution_id)).cloned();
+            (InstanceRow { revision: row.revision + i64::from(changed), ..row.clone() }, execution)
+        };
+        let gone = self.writes.deleted_work.iter().map(|(id, _)| *id);
+        let gone = gone.chain(self.writes.work_changes.keys().copied());
+        (self.instances.values().map(left).collect(), gone.collect())
     }
 
     /// The instance of a key that was locked.
@@ -311,10 +377,12 @@ impl Places {
     fn send(pipeline: &mut Pipeline, conn: &Conn<'_>, manual: Option<Ms>, wanted: &Wanted) -> Self {
         let mut places = Self::default();
         if !wanted.reserved.is_empty() {
-            pipeline.add(RESERVE, values![reservations(conn, "instance", &wanted.reserved)]);
+            pipeline.add(RESERVE, values![reservations(conn.schema(), "instance", &wanted.reserved)]);
         }
-        if wanted.starts > 0 {
-            places.keys = Some(pipeline.add(KEYS, values![crate::values::count(wanted.starts)]));
+        if wanted.starts > wanted.keys_to_come.len() {
+            // A few more than are needed spare later starts this round trip.
+            let keys = wanted.starts.saturating_add(wanted.starts.saturating_mul(4).clamp(64, 1_024));
+            places.keys = Some(pipeline.add(KEYS, values![crate::values::count(keys)]));
         }
         if !wanted.keys.is_empty() || !wanted.ids.is_empty() {
             let keys: Vec<i64> = wanted.keys.iter().copied().collect();
@@ -367,12 +435,11 @@ impl Places {
 
 /// The numbers under which names are locked, in an order that all transactions share.
 pub(crate) fn reservations<'n>(
-    conn: &Conn<'_>,
+    schema: &str,
     kind: &str,
     names: impl IntoIterator<Item = &'n String>,
 ) -> Vec<i64> {
-    let mut numbers: Vec<i64> =
-        names.into_iter().map(|name| lock_number(conn.schema(), kind, name)).collect();
+    let mut numbers: Vec<i64> = names.into_iter().map(|name| lock_number(schema, kind, name)).collect();
     numbers.sort_unstable();
     numbers.dedup();
     numbers

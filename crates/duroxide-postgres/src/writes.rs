@@ -11,8 +11,6 @@ use crate::work::{Place, WorkRow};
 /// What a transaction has yet to write.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    /// New instances, by key.
-    pub(crate) created: Vec<i64>,
     pub(crate) inbox: Vec<InboxRow>,
     /// Locks whose messages are deleted.
     pub(crate) covered: Vec<(i64, TurnLock)>,
@@ -29,7 +27,8 @@ pub(crate) struct Writes {
     pub(crate) custom_statuses: Vec<(i64, u64, Option<String>)>,
     pub(crate) kv: KvWrites,
     pub(crate) new_work: Vec<NewWork>,
-    pub(crate) deleted_work: Vec<i64>,
+    /// Work items to delete, with the lock that they have.
+    pub(crate) deleted_work: Vec<(i64, Option<i64>)>,
     pub(crate) work_changes: BTreeMap<i64, WorkChange>,
     pub(crate) progress: BTreeMap<i64, String>,
     pub(crate) session_uses: Vec<SessionUse>,
@@ -89,6 +88,15 @@ pub(crate) struct NewWork {
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) json: String,
+    /// Set when a fetch that waits gets it at once.
+    pub(crate) lock: Option<WorkLock>,
+}
+
+/// The lock of a work item.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkLock {
+    pub(crate) nonce: i64,
+    pub(crate) expires_at: Ms,
 }
 
 /// How a work item stands after its attempt was renewed or ended.

@@ -8,6 +8,7 @@ mod opening;
 mod outages;
 mod programs;
 mod proxy;
+mod remembered;
 mod servers;
 #[allow(dead_code, reason = "not every test file uses all of it")]
 #[path = "../support/mod.rs"]

@@ -72,7 +72,8 @@ async fn a_store_of_the_first_schema_is_brought_up_to_date_with_its_routes() {
     client.start_orchestration("c", "Theirs", "").await.expect("started");
     client.cancel_instance("c", "stop").await.expect("cancelled");
     drop(client);
-    let back = "ALTER TABLE {s}.queues DROP COLUMN route_name, DROP COLUMN route_version, DROP COLUMN cancelled; \
+    let back = "DROP FUNCTION {s}.write_group; ALTER TABLE {s}.queues DROP COLUMN revision; \
+         ALTER TABLE {s}.queues DROP COLUMN route_name, DROP COLUMN route_version, DROP COLUMN cancelled; \
          DROP TABLE {s}.nodes; DROP INDEX {s}.work_items_routed; DROP INDEX {s}.work_items_routed_of_session; \
          UPDATE {s}.duroxide_schema SET version = 1";
     raw().await.batch_execute(&back.replace("{s}", &schema)).await.expect("as it was");

@@ -1,0 +1,231 @@
+//! One attempt at a group: its calls carried out, fetches served, all of it committed.
+
+use std::collections::{BTreeSet, HashMap};
+
+use duroxide::failpoint;
+use duroxide::providers::{TurnRequest, WorkRequest};
+use tokio_postgres::Row;
+
+use crate::call::Call;
+use crate::carrier::Carrier;
+use crate::connection::Conn;
+use crate::effects::Effects;
+use crate::execution_row::ExecutionRow;
+use crate::fault::Fault;
+use crate::fetch_turn::{self, Look, RawTurn};
+use crate::fetch_work::{self, Looked};
+use crate::flush::Flushed;
+use crate::group::{Done, Failure, Fetches};
+use crate::instance_row::InstanceRow;
+use crate::memory::Recalled;
+use crate::messages::Obstacle;
+use crate::parked::ParkedFetch;
+use crate::pipeline::{Pipeline, Transaction};
+use crate::serve;
+use crate::store::{AFTER_COMMIT, BEFORE_COMMIT};
+use crate::values::Ms;
+use crate::working_set::{Wanted, WorkingSet};
+/// A group on its way to its commit.
+#[derive(Default)]
+struct Prepared {
+    pipeline: Pipeline,
+    transaction: Transaction,
+    outcomes: Vec<Result<(), Fault>>,
+    effects: Effects,
+    now: Ms,
+    wrote: bool,
+    flushed: Flushed,
+    /// How it leaves the instances that it is about, with their executions.
+    left: Vec<(InstanceRow, Option<ExecutionRow>)>,
+    /// Work items of which nothing is known any more.
+    gone_work: Vec<i64>,
+}
+
+impl Carrier {
+    /// Carries calls out and serves fetches, in one transaction.
+    pub(crate) async fn attempt(
+        &mut self,
+        calls: &[Call],
+        reserved: &BTreeSet<String>,
+        fetches: &mut Fetches,
+        trust: bool,
+    ) -> Result<Done, Failure> {
+        let none = || Failure::Storage(Fault::NoConnection("there is no connection".to_string()));
+        let conn = self.conn.take().ok_or_else(none)?;
+        let done = self.attempt_on(&conn, calls, reserved, fetches, trust).await;
+        self.conn = Some(conn);
+        done
+    }
+
+    async fn attempt_on(
+        &mut self,
+        conn: &Conn<'static>,
+        calls: &[Call],
+        reserved: &BTreeSet<String>,
+        fetches: &mut Fetches,
+        trust: bool,
+    ) -> Result<Done, Failure> {
+        let manual = self.manual();
+        let mut group = Prepared::default();
+        if !calls.is_empty() {
+            self.prepare(conn, calls, reserved, fetches, trust, &mut group).await?;
+        }
+        // Work items come first: an undecodable one sends a message to its instance.
+        fetches.work = self.work.take_due();
+        fetches.turns = self.turns.take_due();
+        let mut look_at_work = |fetch: &ParkedFetch<WorkRequest>| {
+            fetch_work::look(&mut group.pipeline, manual, &fetch.request, fetch.request.max_items.max(1))
+        };
+        let places_work: Vec<usize> = fetches.work.iter().map(&mut look_at_work).collect();
+        let mut look_at_turns = |fetch: &ParkedFetch<TurnRequest>| {
+            fetch_turn::look(&mut group.pipeline, manual, &fetch.request, fetch.request.max_items.max(1))
+        };
+        let places_turns: Vec<_> = fetches.turns.iter().map(&mut look_at_turns).collect();
+        failpoint::pass(BEFORE_COMMIT);
+        let pipeline = std::mem::take(&mut group.pipeline);
+        let answers = pipeline.commit(conn, group.transaction).await.map_err(Failure::Storage)?;
+        failpoint::pass(AFTER_COMMIT);
+        self.note_written(&mut group, &answers, fetches)?;
+        let work: Vec<Looked> = places_work
+            .into_iter()
+            .zip(&fetches.work)
+            .map(|(place, fetch)| fetch_work::looked(&answers, place, &fetch.request))
+            .collect();
+        let turns: Vec<Look<RawTurn>> = places_turns
+            .into_iter()
+            .zip(&fetches.turns)
+            .map(|(places, fetch)| fetch_turn::looked(&answers, places, &fetch.request))
+            .collect();
+        self.note_taken(&turns, &work, fetches);
+        let Prepared { outcomes, effects, now, wrote, .. } = group;
+        Ok(Done { outcomes, effects, now, wrote, turns, work })
+    }
+
+    /// Carries calls out in memory, gives what they made ready to fetches that wait for it, and adds the statements
+    /// that write it.
+    async fn prepare(
+        &mut self,
+        conn: &Conn<'static>,
+        calls: &[Call],
+        reserved: &BTreeSet<String>,
+        fetches: &mut Fetches,
+        trust: bool,
+        group: &mut Prepared,
+    ) -> Result<(), Failure> {
+        let manual = self.manual();
+        let mut wanted = Wanted::default();
+        calls.iter().for_each(|call| call.work.wants(&mut wanted));
+        let guessed = wanted.ids.intersection(&self.expected.ids).cloned();
+        let guessed: Vec<String> = guessed.chain(reserved.iter().cloned()).collect();
+        wanted.reserved.extend(guessed);
+        let recalled = if trust { self.memory.recall(&wanted, manual) } else { None };
+        let mut set = match carry_out_from_memory(conn.schema(), recalled, calls).await {
+            Some(set) => {
+                group.outcomes.extend(calls.iter().map(|_| Ok(())));
+                set
+            }
+            None => {
+                wanted.keys_to_come = self.memory.take_keys();
+                let set = WorkingSet::begin(conn, manual, wanted).await;
+                let mut set = set.map_err(Failure::Storage)?;
+                group.transaction = Transaction::Begun;
+                self.memory.note_time(set.now);
+                set.remember_executions(&self.memory);
+                for (index, call) in calls.iter().enumerate() {
+                    group.outcomes.push(carry_out(&mut set, index, call).await?);
+                }
+                set
+            }
+        };
+        group.now = set.now;
+        fetches.served_turns = serve::turns(&mut set, &mut self.turns);
+        fetches.served_work = serve::work(&mut set, &mut self.work);
+        group.flushed = set.flush(&mut group.pipeline);
+        group.wrote = !group.pipeline.is_empty();
+        (group.left, group.gone_work) = set.as_left();
+        self.memory.note_keys(std::mem::take(&mut set.spare_keys));
+        group.effects = set.effects;
+        if group.effects.turns_due <= group.now {
+            self.turns.wake();
+        }
+        if group.effects.work_due <= group.now {
+            self.work.wake();
+        }
+        Ok(())
+    }
+
+    /// Remembers what was committed.
+    fn note_written(
+        &mut self,
+        group: &mut Prepared,
+        answers: &[Vec<Row>],
+        fetches: &mut Fetches,
+    ) -> Result<(), Failure> {
+        let answer = |place: Option<usize>| place.and_then(|place| answers.get(place));
+        if let Some(expired) = answer(group.flushed.expired) {
+            group.effects.expired += u64::try_from(expired.len()).unwrap_or(0);
+        }
+        let mut ids: HashMap<i64, i64> = HashMap::new();
+        if let Some(row) = answer(group.flushed.written).and_then(|rows| rows.first()) {
+            let Some(clock) = row.get::<_, Option<Ms>>(0) else { return Err(Failure::Doubtful) };
+            self.memory.note_time(clock);
+            let numbers = |column: usize| row.get::<_, Option<Vec<i64>>>(column).unwrap_or_default();
+            ids.extend(numbers(2).into_iter().zip(numbers(1)));
+        }
+        let served = std::mem::take(&mut fetches.served_work);
+        fetches.served_work = served.into_iter().map(|one| one.with_ids(&ids)).collect();
+        self.upkeep.changed(group.left.len() + group.gone_work.len(), &self.target);
+        group.gone_work.drain(..).for_each(|id| self.memory.forget_work(id));
+        for (row, execution) in group.left.drain(..) {
+            self.memory.note_instance(row, execution, group.now);
+        }
+        Ok(())
+    }
+
+    /// Remembers what fetches got.
+    fn note_taken(&mut self, turns: &[Look<RawTurn>], work: &[Looked], fetches: &Fetches) {
+        turns.iter().flat_map(|look| &look.items).for_each(|turn| self.memory.note_turn(turn));
+        let looked = work.iter().flat_map(|looked| match looked {
+            Looked::Done(look) => look.items.as_slice(),
+            Looked::Sessions => &[],
+        });
+        let served = fetches.served_work.iter().flat_map(|one| &one.items);
+        for row in looked.chain(served).filter_map(|item| item.row.clone()) {
+            self.memory.note_work(row);
+        }
+    }
+}
+
+/// Carries all calls out with what is remembered. `None` unless all succeed: what fails is judged by what the
+/// store says.
+async fn carry_out_from_memory<'a>(
+    schema: &'a str,
+    recalled: Option<Recalled>,
+    calls: &[Call],
+) -> Option<WorkingSet<'a>> {
+    let mut set = WorkingSet::recalled(schema, recalled?);
+    for call in calls {
+        call.work.run(&mut set).await.ok()?;
+    }
+    // Every timer that a turn may drop is among the messages that its lock covers.
+    set.writes.timers.clear();
+    (!set.writes_before_queues()).then_some(set)
+}
+
+/// Carries one call out in memory. Its own failure is its outcome, unless it has changed something.
+async fn carry_out(
+    set: &mut WorkingSet<'_>,
+    index: usize,
+    call: &Call,
+) -> Result<Result<(), Fault>, Failure> {
+    set.begun = false;
+    match call.work.run(set).await {
+        Ok(()) => Ok(Ok(())),
+        Err(Obstacle::Reserve(id)) => Err(Failure::Reserve(id)),
+        Err(Obstacle::Fault(
+            fault @ (Fault::Storage(_) | Fault::NoConnection(_) | Fault::UnknownOutcome(_)),
+        )) => Err(Failure::Storage(fault)),
+        Err(Obstacle::Fault(fault)) if set.begun => Err(Failure::Call(index, fault)),
+        Err(Obstacle::Fault(fault)) => Ok(Err(fault)),
+    }
+}

@@ -1,0 +1,237 @@
+//! What the carrier remembers of rows that it read or wrote lately, so that a transaction about them need not
+//! begin by reading them.
+//!
+//! A remembered row may have been changed by another process meanwhile. That is found when it is written: every
+//! change of an instance or its inbox changes the revision of its row of `queues`, every lock of a work item has
+//! its own number, and a transaction that finds another revision or number rolls back. It is then carried out
+//! with what the store says, and for a while nothing remembered is trusted.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::execution_row::ExecutionRow;
+use crate::fetch_turn::RawTurn;
+use crate::instance_row::{InstanceRow, Pending};
+use crate::values::{Ms, count};
+use crate::work::WorkRow;
+use crate::working_set::Wanted;
+
+/// Rows of a kind that are remembered before those that were not used lately are forgotten.
+const MAX_ROWS: usize = 4_096;
+/// How long the server's time is reckoned from its last answer.
+const CLOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// A lock that expires sooner is judged by the server's own time.
+const LOCK_MARGIN_MS: Ms = 1_000;
+/// How long nothing is trusted after another process was found to have changed something.
+const DISTRUST: Duration = Duration::from_millis(100);
+
+/// What is remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    instances: Generations<i64, Remembered>,
+    keys: Generations<String, i64>,
+    work: Generations<i64, WorkRow>,
+    /// Keys for instances to come, the smallest last.
+    keys_to_come: Vec<i64>,
+    /// What the server's clock said, and when it was heard.
+    clock: Option<(Ms, Instant)>,
+    trusted_from: Option<Instant>,
+}
+
+/// An instance as it was last seen.
+#[derive(Debug, Clone)]
+struct Remembered {
+    row: InstanceRow,
+    /// Its current execution.
+    execution: Option<ExecutionRow>,
+    /// The store's time then. Every message in the inbox was sent before.
+    seen_at: Ms,
+}
+
+/// The rows that a group of calls is about, as they are remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Recalled {
+    pub(crate) now: Ms,
+    pub(crate) instances: Vec<InstanceRow>,
+    pub(crate) executions: HashMap<(i64, u64), ExecutionRow>,
+    pub(crate) work: BTreeMap<i64, WorkRow>,
+    /// Ids of instances that begin, if nobody uses them.
+    pub(crate) reserved: BTreeSet<String>,
+    /// Keys for them.
+    pub(crate) keys: Vec<i64>,
+}
+
+impl Memory {
+    /// The server said that this is the time.
+    pub(crate) fn note_time(&mut self, now: Ms) {
+        self.clock = Some((now, Instant::now()));
+    }
+
+    /// Another process changed what was remembered, or the outcome of a transaction is unknown.
+    pub(crate) fn forget(&mut self) {
+        let keys_to_come = std::mem::take(&mut self.keys_to_come);
+        let trusted_from = Instant::now().checked_add(DISTRUST);
+        *self = Self { trusted_from, keys_to_come, ..Self::default() };
+    }
+
+    /// Keys that the server gave out and nobody used yet.
+    pub(crate) fn note_keys(&mut self, keys: Vec<i64>) {
+        self.keys_to_come.extend(keys);
+    }
+
+    /// All keys that nobody used yet, the smallest last.
+    pub(crate) fn take_keys(&mut self) -> Vec<i64> {
+        std::mem::take(&mut self.keys_to_come)
+    }
+
+    /// Remembers how a committed transaction left an instance.
+    pub(crate) fn note_instance(&mut self, mut row: InstanceRow, execution: Option<ExecutionRow>, now: Ms) {
+        if row.ended {
+            self.keys.remove(&row.instance);
+            self.instances.remove(&row.key);
+            return;
+        }
+        row.pending = Pending::default();
+        let execution = execution.map(|execution| ExecutionRow {
+            new_output: None,
+            new_failure: None,
+            is_stored: true,
+            changed: false,
+            ..execution
+        });
+        self.keys.insert(row.instance.clone(), row.key);
+        self.instances.insert(row.key, Remembered { row, execution, seen_at: now });
+    }
+
+    /// Remembers an instance that a fetch locked.
+    pub(crate) fn note_turn(&mut self, turn: &RawTurn) {
+        self.note_instance(turn.row.clone(), turn.execution.clone(), turn.now);
+    }
+
+    pub(crate) fn note_work(&mut self, row: WorkRow) {
+        self.work.insert(row.id, row);
+    }
+
+    pub(crate) fn forget_work(&mut self, id: i64) {
+        self.work.remove(&id);
+    }
+
+    /// The execution of an instance that is still as it was seen.
+    pub(crate) fn execution_of(&self, row: &InstanceRow) -> Option<&ExecutionRow> {
+        let seen = self.instances.get(&row.key)?;
+        seen.execution.as_ref().filter(|_| seen.row.revision == row.revision)
+    }
+
+    /// All that these calls need, if all of it is remembered and none of it must be looked at closely.
+    pub(crate) fn recall(&mut self, wanted: &Wanted, manual: Option<Ms>) -> Option<Recalled> {
+        if self.trusted_from.is_some_and(|from| Instant::now() < from) {
+            return None;
+        }
+        let starts = wanted.reserved.len();
+        let is_known = |id: &String| self.keys.get(id).is_some();
+        let cannot_start = starts != wanted.starts
+            || self.keys_to_come.len() < starts
+            || wanted.reserved.iter().any(is_known);
+        if cannot_start || !wanted.abandons.is_empty() || !wanted.cancelled.is_empty() {
+            return None;
+        }
+        let mut recalled = Recalled { now: self.now(manual)?, ..Recalled::default() };
+        let mut keys = wanted.keys.clone();
+        for id in wanted.ids.difference(&wanted.reserved) {
+            keys.insert(*self.keys.get(id)?);
+        }
+        for key in &keys {
+            let seen = self.instances.get(key)?;
+            recalled.now = recalled.now.max(seen.seen_at);
+            recalled.instances.push(seen.row.clone());
+        }
+        let sure_until = recalled.now.saturating_add(LOCK_MARGIN_MS);
+        let is_doubtful = |row: &InstanceRow| row.lock.is_some() && row.ready_at <= Some(sure_until);
+        if recalled.instances.iter().any(is_doubtful) {
+            return None;
+        }
+        for (key, execution_id) in &wanted.acks {
+            let seen = self.instances.get(key)?;
+            let execution = seen.execution.clone()?;
+            let lock = seen.row.lock?;
+            let all_locked = lock.count == seen.row.inbox_count;
+            let row = recalled.instances.iter_mut().find(|row| row.key == *key)?;
+            if !all_locked || *execution_id != row.current_execution_id {
+                return None;
+            }
+            row.pending.first_stored = Some(None);
+            recalled.executions.insert((*key, *execution_id), execution);
+        }
+        for id in &wanted.work {
+            let work = self.work.get(id)?;
+            if work.ready_at <= sure_until {
+                return None;
+            }
+            recalled.work.insert(*id, work.clone());
+        }
+        for row in &recalled.instances {
+            if let Some(execution) = self.execution_of(row) {
+                let id = (row.key, row.current_execution_id);
+                recalled.executions.entry(id).or_insert_with(|| execution.clone());
+            }
+        }
+        recalled.reserved.clone_from(&wanted.reserved);
+        recalled.keys = self.keys_to_come.split_off(self.keys_to_come.len() - starts);
+        Some(recalled)
+    }
+
+    /// The server's time, as far as it is known; never later than it is.
+    fn now(&self, manual: Option<Ms>) -> Option<Ms> {
+        if manual.is_some() {
+            return manual;
+        }
+        let (heard, at) = self.clock?;
+        let since = at.elapsed();
+        let whole_ms = count(usize::try_from(since.as_millis()).ok()?);
+        // The server rounds.
+        (since < CLOCK_PATIENCE).then(|| heard.saturating_add(whole_ms).saturating_sub(1))
+    }
+}
+
+/// A map that forgets what was not used lately: what is new goes into the young half, which becomes the old one
+/// when it is full.
+#[derive(Debug)]
+struct Generations<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+}
+
+impl<K, V> Default for Generations<K, V> {
+    fn default() -> Self {
+        Self { young: HashMap::new(), old: HashMap::new() }
+    }
+}
+
+impl<K: std::hash::Hash + Eq, V> Generations<K, V> {
+    fn insert(&mut self, key: K, value: V) {
+        self.old.remove(&key);
+        self.young.insert(key, value);
+        if self.young.len() > MAX_ROWS {
+            self.old = std::mem::take(&mut self.young);
+        }
+    }
+
+    fn get<Q>(&self, key: &Q) -> Option<&V>
+    where
+        K: std::borrow::Borrow<Q>,
+        Q: std::hash::Hash + Eq + ?Sized,
+    {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    fn remove<Q>(&mut self, key: &Q)
+    where
+        K: std::borrow::Borrow<Q>,
+        Q: std::hash::Hash + Eq + ?Sized,
+    {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+}

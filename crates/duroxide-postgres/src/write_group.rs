@@ -1,0 +1,220 @@
+//! Writing what almost every group of calls changes, by one statement: see the function `write_group` of the
+//! schema.
+
+use crate::execution_row::ExecutionRow;
+use crate::instance_row::{InstanceRow, TurnLock};
+use crate::pipeline::{Pipeline, Value, values};
+use crate::route_turn;
+use crate::values::{NOT_PINNED, owned_text, to_column};
+use crate::working_set::{WorkingSet, reservations};
+
+/// As many parameters as [`WorkingSet::write_group`] gives.
+pub(crate) const WRITE_GROUP: &str = "SELECT clock, work_ids, work_nonces FROM {s}.write_group($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, \
+     $32, $33, $34, $35, $36, $37)";
+
+/// What stands for NULL among numbers.
+const NONE: i64 = -i64::MAX;
+
+/// Where the parameter stands that says whether the statement is the whole transaction.
+const ALONE: usize = 2;
+
+/// One column of many rows.
+macro_rules! column {
+    ($rows:expr, $row:pat => $value:expr) => {
+        $rows.iter().map(|$row| $value).collect::<Vec<_>>()
+    };
+}
+pub(crate) use column;
+
+impl WorkingSet<'_> {
+    /// Adds the statement, unless there is nothing to write. The place of its answer: the server's time, and the
+    /// ids and the locks of new work items that are locked.
+    pub(crate) fn write_group(&self, pipeline: &mut Pipeline) -> Option<usize> {
+        let writes = &self.writes;
+        let mut rows: Vec<&InstanceRow> = self.instances.values().filter(|row| row.pending.queue).collect();
+        rows.sort_unstable_by_key(|row| row.key);
+        let changed: Vec<_> = self.executions.iter().filter(|(_, row)| row.changed).collect();
+        let (stored, new): (Vec<Execution<'_>>, Vec<Execution<'_>>) =
+            changed.into_iter().partition(|(_, row)| row.is_stored);
+        let nothing = rows.is_empty()
+            && stored.is_empty()
+            && new.is_empty()
+            && writes.history.is_empty()
+            && writes.inbox.is_empty()
+            && writes.covered.is_empty()
+            && writes.new_work.is_empty()
+            && writes.deleted_work.is_empty();
+        if nothing {
+            return None;
+        }
+        // Where rows were read, ids are reserved already.
+        let reserved = match self.is_remembered() {
+            true => reservations(self.schema, "instance", &self.reserved),
+            false => Vec::new(),
+        };
+        let gone = column!(writes.deleted_work, (id, nonce) => [*id, nonce.unwrap_or(NONE)]).concat();
+        let mut values = values![self.now, reserved, false, changed_queues(&rows)];
+        values.extend(changed_routes(&rows));
+        values.extend(values![gone]);
+        values.extend(values![column!(writes.covered, (key, lock) => covered_numbers(*key, lock)).concat()]);
+        values.extend(instance_values(&rows));
+        values.extend(self.message_values());
+        values.extend(self.event_values());
+        values.extend(execution_values(&new));
+        values.extend(execution_values(&stored));
+        values.extend(self.work_values());
+        Some(pipeline.add(WRITE_GROUP, values))
+    }
+
+    fn message_values(&self) -> Vec<Value> {
+        let rows = &self.writes.inbox;
+        let numbers = column!(rows, row => [
+            row.key,
+            row.visible_at,
+            row.position,
+            row.kind.code(),
+            row.execution_id.unwrap_or(NONE),
+            row.event_id.unwrap_or(NONE),
+        ]);
+        values![numbers.concat(), column!(rows, row => row.json.clone())]
+    }
+
+    fn event_values(&self) -> Vec<Value> {
+        let rows = &self.writes.history;
+        let numbers =
+            column!(rows, (key, execution, event, _) => [*key, to_column(*execution), to_column(*event)]);
+        values![numbers.concat(), column!(rows, (_, _, _, json) => json.clone())]
+    }
+
+    fn work_values(&self) -> Vec<Value> {
+        let rows = &self.writes.new_work;
+        let numbers = column!(rows, row => [
+            to_column(row.execution_id),
+            to_column(row.activity_id),
+            row.lock.map_or(self.now, |lock| lock.expires_at),
+            row.lock.map_or(NONE, |lock| lock.nonce),
+        ]);
+        values![
+            numbers.concat(),
+            column!(rows, row => owned_text(&row.instance)),
+            column!(rows, row => owned_text(&row.name)),
+            column!(rows, row => owned_text(&row.place.tag)),
+            column!(rows, row => row.place.session_id.as_deref().map(owned_text)),
+            column!(rows, row => row.json.clone()),
+        ]
+    }
+}
+
+/// Tells the statement whether it is the whole transaction.
+pub(crate) fn set_alone(params: &mut [Value], alone: bool) {
+    if let Some(value) = params.get_mut(ALONE) {
+        *value = Box::new(alone);
+    }
+}
+
+/// The numbers of a row of `queues`, but for its key and its revision.
+fn queue_numbers(row: &InstanceRow) -> [i64; 16] {
+    debug_assert!(row.pinned_key >= NOT_PINNED);
+    let lock = |value: fn(&TurnLock) -> i64| row.lock.as_ref().map_or(NONE, value);
+    [
+        i64::from(row.ended),
+        row.updated_at,
+        to_column(row.current_execution_id),
+        row.pinned_key,
+        i64::from(row.has_kv),
+        row.inbox_count,
+        row.next_position,
+        row.not_before,
+        row.ready_at.unwrap_or(NONE),
+        i64::from(row.suspect),
+        i64::from(row.suspect_before),
+        lock(|lock| lock.nonce),
+        lock(|lock| lock.visible_at),
+        lock(|lock| lock.position),
+        lock(|lock| lock.watermark),
+        lock(|lock| lock.count),
+    ]
+}
+
+fn changed_queues(rows: &[&InstanceRow]) -> Vec<i64> {
+    let mut numbers = Vec::new();
+    for row in rows.iter().filter(|row| !row.pending.created) {
+        numbers.extend([row.key, row.revision]);
+        numbers.extend(queue_numbers(row));
+    }
+    numbers
+}
+
+/// The routes of the rows that change; nothing if all stay.
+fn changed_routes(rows: &[&InstanceRow]) -> Vec<Value> {
+    let changed = || rows.iter().filter(|row| !row.pending.created);
+    if changed().all(|row| row.pending.route.is_none()) {
+        return values![Vec::<String>::new(), Vec::<String>::new()];
+    }
+    let route = |row: &&&InstanceRow| row.pending.route.as_ref().map(route_turn::stored);
+    let (names, versions): (Vec<_>, Vec<_>) = changed().map(|row| route(&row).unzip()).unzip();
+    values![names, versions]
+}
+
+fn covered_numbers(key: i64, lock: &TurnLock) -> [i64; 4] {
+    [key, lock.visible_at, lock.position, lock.watermark]
+}
+
+/// Instances that are new, that have another description, and that ended.
+fn instance_values(rows: &[&InstanceRow]) -> Vec<Value> {
+    let new: Vec<_> = rows.iter().filter(|row| row.pending.created).collect();
+    let stored = || rows.iter().filter(|row| !row.pending.created);
+    let described: Vec<_> = stored().filter(|row| row.pending.description).collect();
+    let ended: Vec<_> = stored().filter_map(|row| Some([row.key, row.pending.end?.code()])).collect();
+    let mut queues = Vec::new();
+    for row in &new {
+        queues.push(row.key);
+        queues.extend(queue_numbers(row));
+    }
+    let routes = column!(new, row => row.pending.route.as_ref().map(route_turn::stored).unwrap_or_default());
+    let numbers = column!(new, row => [
+        row.key,
+        row.incarnation.cast_signed(),
+        row.parent_execution_id.unwrap_or(NONE),
+        row.parent_event_id.unwrap_or(NONE),
+    ]);
+    values![
+        queues,
+        numbers.concat(),
+        column!(new, row => owned_text(&row.instance)),
+        column!(new, row => owned_text(&row.name)),
+        column!(new, row => owned_text(&row.version)),
+        column!(new, row => row.parent_instance.as_deref().map(owned_text)),
+        column!(routes, (name, _) => name.clone()),
+        column!(routes, (_, version) => version.clone()),
+        column!(described, row => row.key),
+        column!(described, row => owned_text(&row.name)),
+        column!(described, row => owned_text(&row.version)),
+        column!(described, row => row.parent_instance.as_deref().map(owned_text)),
+        ended.concat(),
+    ]
+}
+
+/// An execution with its instance's key and its number.
+type Execution<'e> = (&'e (i64, u64), &'e ExecutionRow);
+
+fn execution_values(rows: &[Execution<'_>]) -> Vec<Value> {
+    let numbers = column!(rows, ((key, id), row) => [
+        *key,
+        to_column(*id),
+        row.status.code(),
+        row.completed_at.unwrap_or(NONE),
+        row.pinned.map_or(NONE, |pinned| pinned.major),
+        row.pinned.map_or(NONE, |pinned| pinned.minor),
+        row.pinned.map_or(NONE, |pinned| pinned.patch),
+        row.event_count,
+        to_column(row.last_event_id),
+        row.history_bytes,
+    ]);
+    values![
+        numbers.concat(),
+        column!(rows, (_, row) => row.new_output.as_deref().map(owned_text)),
+        column!(rows, (_, row) => row.new_failure.clone()),
+    ]
+}
