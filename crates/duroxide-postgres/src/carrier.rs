@@ -200,6 +200,8 @@ impl Carrier {
             return Ok(());
         }
         self.conn = None;
+        // It may lead to another server, or to the same one after a restore.
+        self.memory = crate::memory::Memory::default();
         self.conn = Some(self.target.connect().await?);
         add(&self.counters.reconnects, 1);
         Ok(())

@@ -235,3 +235,160 @@ impl<K: std::hash::Hash + Eq, V> Generations<K, V> {
         self.old.remove(key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance_row::TurnLock;
+    use crate::work::Place;
+
+    const NOW: Ms = 1_000_000;
+    const KEY: i64 = 7;
+
+    fn locked(inbox_count: i64, expires_at: Ms) -> InstanceRow {
+        InstanceRow {
+            key: KEY,
+            revision: 3,
+            instance: "i".to_string(),
+            incarnation: 1,
+            created_at: 0,
+            name: "O".to_string(),
+            version: String::new(),
+            parent_instance: None,
+            parent_execution_id: None,
+            parent_event_id: None,
+            ended: false,
+            updated_at: 0,
+            current_execution_id: 1,
+            pinned_key: crate::values::NOT_PINNED,
+            has_kv: false,
+            inbox_count,
+            next_position: 2,
+            not_before: 0,
+            ready_at: Some(expires_at),
+            suspect: true,
+            suspect_before: false,
+            lock: Some(TurnLock { nonce: 5, visible_at: 0, position: 1, watermark: 2, count: 1 }),
+            cancelled: false,
+            pending: Pending::default(),
+        }
+    }
+
+    fn work(expires_at: Ms) -> WorkRow {
+        WorkRow {
+            id: 9,
+            nonce: Some(5),
+            stored_nonce: Some(5),
+            ready_at: expires_at,
+            place: Place { session_id: None, tag: String::new() },
+            instance: "i".to_string(),
+            execution_id: 1,
+            activity_id: 2,
+            visible_at: 0,
+            suspect_before: false,
+            attempts: 1,
+        }
+    }
+
+    fn knowing(row: InstanceRow) -> Memory {
+        let mut memory = Memory::default();
+        memory.note_instance(row, Some(ExecutionRow::new()), NOW);
+        memory
+    }
+
+    fn an_ack() -> Wanted {
+        Wanted { keys: [KEY].into(), acks: vec![(KEY, 1)], ..Wanted::default() }
+    }
+
+    fn recalls(memory: &mut Memory, wanted: &Wanted) -> bool {
+        memory.recall(wanted, Some(NOW)).is_some()
+    }
+
+    const LATE: Ms = NOW + 30_000;
+
+    #[test]
+    fn what_is_known_is_recalled_and_what_is_not_is_read() {
+        assert!(recalls(&mut knowing(locked(1, LATE)), &an_ack()));
+        assert!(!recalls(&mut Memory::default(), &an_ack()));
+        let by_id = Wanted { ids: ["i".to_string()].into(), ..Wanted::default() };
+        assert!(recalls(&mut knowing(locked(1, LATE)), &by_id));
+        let other = Wanted { ids: ["j".to_string()].into(), ..Wanted::default() };
+        assert!(!recalls(&mut knowing(locked(1, LATE)), &other));
+    }
+
+    #[test]
+    fn what_must_be_looked_at_closely_is_read() {
+        // A message waits beside that of the turn.
+        assert!(!recalls(&mut knowing(locked(2, LATE)), &an_ack()));
+        // The lock expires soon.
+        assert!(!recalls(&mut knowing(locked(1, NOW + LOCK_MARGIN_MS)), &an_ack()));
+        let unknown_execution = Wanted { acks: vec![(KEY, 2)], ..an_ack() };
+        assert!(!recalls(&mut knowing(locked(1, LATE)), &unknown_execution));
+        for wanted in [
+            Wanted { abandons: vec![KEY], ..an_ack() },
+            Wanted { cancelled: vec![("i".to_string(), 1, 2)], ..an_ack() },
+            Wanted { reserved: ["new".to_string()].into(), ..an_ack() },
+        ] {
+            assert!(!recalls(&mut knowing(locked(1, LATE)), &wanted), "{wanted:?}");
+        }
+        let the_work = Wanted { work: [9].into(), ..Wanted::default() };
+        for (expires_at, sure) in [(LATE, true), (NOW + LOCK_MARGIN_MS, false)] {
+            let mut memory = Memory::default();
+            memory.note_work(work(expires_at));
+            assert_eq!(recalls(&mut memory, &the_work), sure);
+        }
+    }
+
+    #[test]
+    fn an_instance_begins_with_a_key_that_was_given_out_and_an_id_that_is_not_known() {
+        let start = |id: &str| Wanted {
+            ids: [id.to_string()].into(),
+            reserved: [id.to_string()].into(),
+            starts: 1,
+            ..Wanted::default()
+        };
+        let mut memory = knowing(locked(1, LATE));
+        assert!(!recalls(&mut memory, &start("new")), "there is no key");
+        memory.note_keys(vec![12, 11]);
+        assert!(!recalls(&mut memory, &start("i")), "it is in use");
+        let recalled = memory.recall(&start("new"), Some(NOW)).expect("all is known");
+        assert_eq!(recalled.keys, [11], "the smallest first");
+        assert_eq!(memory.take_keys(), [12]);
+    }
+
+    #[test]
+    fn nothing_is_trusted_after_a_conflict() {
+        let mut memory = knowing(locked(1, LATE));
+        memory.forget();
+        memory.note_instance(locked(1, LATE), Some(ExecutionRow::new()), NOW);
+        assert!(!recalls(&mut memory, &an_ack()), "not yet");
+        memory.trusted_from = Some(Instant::now());
+        assert!(recalls(&mut memory, &an_ack()), "again");
+    }
+
+    #[test]
+    fn an_instance_that_ended_is_forgotten() {
+        let mut memory = knowing(locked(1, LATE));
+        memory.note_instance(InstanceRow { ended: true, ..locked(1, LATE) }, None, NOW);
+        assert!(!recalls(&mut memory, &an_ack()));
+    }
+
+    #[test]
+    fn no_message_is_dated_before_those_that_are_there() {
+        let mut memory = Memory::default();
+        memory.note_instance(locked(1, LATE), Some(ExecutionRow::new()), NOW + 50);
+        let recalled = memory.recall(&an_ack(), Some(NOW)).expect("all is known");
+        assert_eq!(recalled.now, NOW + 50);
+    }
+
+    #[test]
+    fn what_was_not_used_lately_is_forgotten() {
+        let mut rows: Generations<usize, usize> = Generations::default();
+        for n in 0..3 * MAX_ROWS {
+            rows.insert(n, n);
+        }
+        assert_eq!(rows.get(&(3 * MAX_ROWS - 1)), Some(&(3 * MAX_ROWS - 1)));
+        assert_eq!(rows.get(&0), None);
+        assert!(rows.young.len() + rows.old.len() <= 2 * MAX_ROWS + 1);
+    }
+}

@@ -53,10 +53,11 @@ impl WorkingSet<'_> {
             true => reservations(self.schema, "instance", &self.reserved),
             false => Vec::new(),
         };
-        let gone = column!(writes.deleted_work, (id, nonce) => [*id, nonce.unwrap_or(NONE)]).concat();
+        let mut gone = column!(writes.deleted_work, (id, nonce) => [*id, nonce.unwrap_or(NONE)]);
+        gone.sort_unstable();
         let mut values = values![self.now, reserved, false, changed_queues(&rows)];
         values.extend(changed_routes(&rows));
-        values.extend(values![gone]);
+        values.extend(values![gone.concat()]);
         values.extend(values![column!(writes.covered, (key, lock) => covered_numbers(*key, lock)).concat()]);
         values.extend(instance_values(&rows));
         values.extend(self.message_values());
