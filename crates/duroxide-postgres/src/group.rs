@@ -19,6 +19,7 @@ use crate::serve::{self, ServedTurns, ServedWork};
 use crate::sessions;
 use crate::statistics::count_conflict;
 use crate::values::Ms;
+use crate::working_set::Wanted;
 
 /// How often a transaction is tried again when others are in its way.
 const MAX_CONFLICTS: u32 = 20;
@@ -117,7 +118,7 @@ impl Carrier {
                     return None;
                 }
                 Err(failure) => {
-                    self.roll_back(&failure).await;
+                    self.roll_back(&failure, &calls).await;
                     trust = false;
                     let fault = match failure {
                         Failure::Doubtful => {
@@ -174,10 +175,16 @@ impl Carrier {
         Lane::fail(self.work.take_due(), &error);
     }
 
-    async fn roll_back(&mut self, failure: &Failure) {
+    async fn roll_back(&mut self, failure: &Failure, calls: &[Call]) {
         let ended = match failure {
             Failure::Doubtful => return,
             Failure::Reserve(_) | Failure::Call(_, _) => false,
+            Failure::Storage(fault) if fault.is_conflict() => {
+                let mut wanted = Wanted::default();
+                calls.iter().for_each(|call| call.work.wants(&mut wanted));
+                self.memory.forget_shared(&wanted);
+                false
+            }
             Failure::Storage(fault) => {
                 self.memory.forget();
                 fault.ends_connection()
@@ -265,7 +272,7 @@ impl Carrier {
                 Err(fault) => {
                     let conflict = fault.is_conflict() && conflicts < MAX_CONFLICTS;
                     let failure = Failure::Storage(fault);
-                    self.roll_back(&failure).await;
+                    self.roll_back(&failure, &[]).await;
                     conflicts += 1;
                     if conflict {
                         count_conflict(&self.counters);

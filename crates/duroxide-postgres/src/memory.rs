@@ -4,7 +4,7 @@
 //! A remembered row may have been changed by another process meanwhile. That is found when it is written: every
 //! change of an instance or its inbox changes the revision of its row of `queues`, every lock of a work item has
 //! its own number, and a transaction that finds another revision or number rolls back. It is then carried out
-//! with what the store says, and for a while nothing remembered is trusted.
+//! with what the store says, and for a while its instances are always read: several processes are about them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -24,8 +24,8 @@ const MAX_ROWS: usize = 4_096;
 const CLOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// A lock that expires sooner is judged by the server's own time.
 const LOCK_MARGIN_MS: Ms = 1_000;
-/// How long nothing is trusted after another process was found to have changed something.
-const DISTRUST: Duration = Duration::from_millis(100);
+/// How long instances are read after another process was found to have changed one of them.
+const SHARED: Duration = Duration::from_secs(10);
 
 /// What is remembered.
 #[derive(Debug, Default)]
@@ -37,7 +37,8 @@ pub(crate) struct Memory {
     keys_to_come: Vec<i64>,
     /// What the server's clock said, and when it was heard.
     clock: Option<(Ms, Instant)>,
-    trusted_from: Option<Instant>,
+    /// Instances that other processes are about as well, and until when that is assumed.
+    shared: Generations<i64, Instant>,
 }
 
 /// An instance as it was last seen.
@@ -69,11 +70,21 @@ impl Memory {
         self.clock = Some((now, Instant::now()));
     }
 
-    /// Another process changed what was remembered, or the outcome of a transaction is unknown.
+    /// It is not known how things are.
     pub(crate) fn forget(&mut self) {
         let keys_to_come = std::mem::take(&mut self.keys_to_come);
-        let trusted_from = Instant::now().checked_add(DISTRUST);
-        *self = Self { trusted_from, keys_to_come, ..Self::default() };
+        let shared = std::mem::take(&mut self.shared);
+        *self = Self { keys_to_come, shared, ..Self::default() };
+    }
+
+    /// Another process changed something of this.
+    pub(crate) fn forget_shared(&mut self, wanted: &Wanted) {
+        let keys: Vec<i64> = wanted.ids.iter().filter_map(|id| self.keys.get(id).copied()).collect();
+        for key in keys.iter().chain(&wanted.keys) {
+            self.instances.remove(key);
+            self.shared.insert(*key, Instant::now() + SHARED);
+        }
+        wanted.work.iter().for_each(|id| self.work.remove(id));
     }
 
     /// Keys that the server gave out and nobody used yet.
@@ -126,9 +137,6 @@ impl Memory {
 
     /// All that these calls need, if all of it is remembered and none of it must be looked at closely.
     pub(crate) fn recall(&mut self, wanted: &Wanted, manual: Option<Ms>) -> Option<Recalled> {
-        if self.trusted_from.is_some_and(|from| Instant::now() < from) {
-            return None;
-        }
         let starts = wanted.reserved.len();
         let is_known = |id: &String| self.keys.get(id).is_some();
         let cannot_start = starts != wanted.starts
@@ -141,6 +149,10 @@ impl Memory {
         let mut keys = wanted.keys.clone();
         for id in wanted.ids.difference(&wanted.reserved) {
             keys.insert(*self.keys.get(id)?);
+        }
+        let is_shared = |key: &i64| self.shared.get(key).is_some_and(|until| Instant::now() < *until);
+        if keys.iter().any(is_shared) {
+            return None;
         }
         for key in &keys {
             let seen = self.instances.get(key)?;
@@ -357,12 +369,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_trusted_after_a_conflict() {
+    fn what_another_process_is_about_is_read_for_a_while() {
         let mut memory = knowing(locked(1, LATE));
-        memory.forget();
+        memory.note_instance(
+            InstanceRow { key: 8, instance: "j".to_string(), ..locked(1, LATE) },
+            Some(ExecutionRow::new()),
+            NOW,
+        );
+        memory.forget_shared(&an_ack());
         memory.note_instance(locked(1, LATE), Some(ExecutionRow::new()), NOW);
         assert!(!recalls(&mut memory, &an_ack()), "not yet");
-        memory.trusted_from = Some(Instant::now());
+        let other = Wanted { keys: [8].into(), acks: vec![(8, 1)], ..Wanted::default() };
+        assert!(recalls(&mut memory, &other), "others are trusted");
+        memory.shared.insert(KEY, Instant::now());
         assert!(recalls(&mut memory, &an_ack()), "again");
     }
 

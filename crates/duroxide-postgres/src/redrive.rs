@@ -141,18 +141,14 @@ impl WorkingSet<'_> {
         for item in &one.activities {
             self.put_work(item);
         }
-        let mut for_others = Vec::new();
         for item in &one.messages {
             let columns = columns_of(&item.item);
             if columns.instance == one.instance && columns.kind != ItemKind::Start {
                 let visible_at = columns.due_ms.map_or(self.now, to_column);
                 self.put_message(key, &columns, &item.json, visible_at).await?;
             } else {
-                for_others.push(item);
+                self.deliver(item, None, FullInbox::Admit).await?;
             }
-        }
-        for item in for_others {
-            self.deliver(item, None, FullInbox::Admit).await?;
         }
         Ok(())
     }

@@ -69,6 +69,13 @@ impl Ledger {
         self.ran_to_end.insert(key, life.to_string());
     }
 
+    /// The store does not want this process's result.
+    pub(crate) fn result_refused(&mut self, key: &ActivityKey, life: &str) {
+        if self.ran_to_end.get(key).is_some_and(|ran| ran == life) {
+            self.ran_to_end.remove(key);
+        }
+    }
+
     pub(crate) fn life_ends(&mut self, life: &str) {
         self.ended_lives.insert(life.to_string());
     }

@@ -200,7 +200,13 @@ impl Observer for Witness {
                 }
                 self.world.committed(&key.0);
             }
-            Err(error) => self.refused("activity", &format!("{key:?}"), error),
+            Err(error) => {
+                // Its lock had expired: whoever holds the activity now decides over it.
+                if let Some(life) = &self.life {
+                    self.world.ledger(|ledger| ledger.result_refused(&key, &life.name));
+                }
+                self.refused("activity", &format!("{key:?}"), error);
+            }
         }
     }
 

@@ -92,7 +92,7 @@ async fn a_message_that_another_process_sends_during_a_turn_stays() {
         let (messages, token) = turn(&one).await;
         assert_eq!(messages, [event("i", "from outside")], "round {n}");
         ack(&one, &token, Vec::new(), Vec::new()).await;
-        // Else this test would not have tested anything: nothing is trusted for a while after a conflict.
+        // Else this test would not have tested anything. After that the instance is always read.
         let trusted = n == 0;
         assert!(!trusted || one.statistics().conflicts > conflicts, "what was remembered was used");
     }
