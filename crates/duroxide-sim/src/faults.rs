@@ -132,16 +132,11 @@ impl Weather {
         self.rates = Rates {
             crash: 0,
             expire_lock: 0,
-            // Of a renewal, for longer than the lock lasts.
-            delay: 0,
             outage_every_ms: 0,
             restart_every_ms: 0,
             clock_step_every_ms: 0,
             ..self.rates
         };
-        // As the defaults have it. A turn that kills comes back with every turn lock; an activity that is killed beside
-        // it must not be back each time.
-        self.work_lock = self.work_lock.max(self.turn_lock * 3);
         self
     }
 
@@ -175,9 +170,11 @@ impl Weather {
         })
     }
 
-    /// Mostly short, sometimes longer than any lock.
+    /// Mostly short, sometimes longer than any lock, and now and then for minutes.
     fn delay(&self, rng: &mut Rng) -> Duration {
-        if rng.one_in(3) {
+        if rng.one_in(30) {
+            rng.millis(60_000, 600_001)
+        } else if rng.one_in(3) {
             let longest = self.work_lock.max(self.turn_lock);
             longest + rng.millis(1, 5_000)
         } else {

@@ -72,9 +72,6 @@ fn max_attempts(world: &World) -> u32 {
     if world.weather.upgrade.is_some() && !world.mends {
         // Before the upgrade work without a handler is attempted as well.
         20
-    } else if world.weather.rates.delay > 0 {
-        // A lock whose renewal is delayed expires as well, and how often that happens has no bound.
-        16
     } else {
         10
     }

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::backoff::OutageBackoff;
 use super::node::Node;
-use super::process::{Queue, SuspectPermit};
+use super::process::ProcessScope;
+use super::suspects::{ALONE_DELAY, Answer, Queue, Suspicion};
 use super::{activity, turn};
 use crate::providers::{FetchedTurn, FetchedWork, ProviderError, Suspects, TurnRequest, WorkRequest};
 
@@ -36,10 +37,22 @@ impl Fetched {
     }
 }
 
-/// The right to run one item, and to be the process's one suspect if it is one. Given back when dropped.
+/// The right to run one item, and to be its queue's suspect if it is one. Given back when dropped.
 pub(super) struct Slot {
     _permit: OwnedSemaphorePermit,
     _suspect: Option<SuspectPermit>,
+}
+
+/// Held while its queue's suspect runs.
+struct SuspectPermit {
+    process: ProcessScope,
+    queue: Queue,
+}
+
+impl Drop for SuspectPermit {
+    fn drop(&mut self) {
+        self.process.suspects().end(self.queue);
+    }
 }
 
 /// Fetches one queue until the node stops.
@@ -75,10 +88,11 @@ async fn fetch_and_start(node: &Arc<Node>, queue: Queue) -> Result<(), ProviderE
     };
     let Some(permits) = acquire(node, slots).await else { return Ok(()) };
     let begun = Instant::now();
-    let mut suspect_ended = pin!(node.options.process.suspect_ended(queue));
+    let suspects_running = node.options.process.suspects();
+    let mut suspect_ended = pin!(suspects_running.one_ended(queue));
     // From here on no end is missed, also one that comes before the fetch waits.
     suspect_ended.as_mut().enable();
-    let room = node.options.process.has_room_for_suspect(queue);
+    let room = suspects_running.has_room(queue);
     let suspects = if room { Suspects::AdmitOne } else { Suspects::Refuse };
     // Also from before the fetch says which versions this node chooses.
     let mut policy_changes = node.orchestrations.policy_changes();
@@ -91,6 +105,9 @@ async fn fetch_and_start(node: &Arc<Node>, queue: Queue) -> Result<(), ProviderE
         () = suspect_ended, if !room && node.provider.separates_suspects() => return Ok(()),
         // What this node can run has changed: ask again.
         _ = policy_changes.changed(), if policy_matters => return Ok(()),
+        () = tokio::time::sleep(longest_fetch(node, queue)) => {
+            return Err(ProviderError::retryable("fetch", "no answer long after the poll timeout; fetching again"));
+        }
     };
     if fetched.is_empty() {
         // A store that waits needs no pause; one that answers at once must not be asked in a loop.
@@ -104,6 +121,15 @@ async fn fetch_and_start(node: &Arc<Node>, queue: Queue) -> Result<(), ProviderE
         Fetched::Work(work) => start_activities(node, work, permits),
     }
     Ok(())
+}
+
+/// How long a fetch may take. Whatever one that takes longer has locked is free again by then.
+fn longest_fetch(node: &Node, queue: Queue) -> Duration {
+    let lock_timeout = match queue {
+        Queue::Turns => node.options.orchestrator_lock_timeout,
+        Queue::Activities => node.options.worker_lock_timeout,
+    };
+    node.options.dispatcher_long_poll_timeout.saturating_add(lock_timeout)
 }
 
 /// Waits for one slot and takes what else is free, up to a fetch's size. `None` when the node stops.
@@ -165,9 +191,10 @@ fn start_turns(node: &Arc<Node>, turns: Vec<FetchedTurn>, permits: Vec<OwnedSema
     for (fetched, permit) in turns.into_iter().zip(permits) {
         // Without the extension nobody knows how the previous attempt ended.
         let suspect = fetched.facts.as_ref().map_or(fetched.attempts > 1, |facts| facts.suspect);
-        match admit(node, Queue::Turns, suspect, permit) {
-            Some(slot) => node.spawn(turn::process(node.clone(), fetched, slot)),
-            None => node.spawn(give_back(node.clone(), Queue::Turns, fetched.lock_token)),
+        let suspicion = Suspicion::of(suspect, fetched.attempts, node.options.max_attempts);
+        match admit(node, Queue::Turns, suspicion, permit) {
+            Ok(slot) => node.spawn(turn::process(node.clone(), fetched, slot)),
+            Err(refused) => node.spawn(give_back(node.clone(), Queue::Turns, fetched.lock_token, refused)),
         }
     }
 }
@@ -177,25 +204,57 @@ fn start_activities(node: &Arc<Node>, work: Vec<FetchedWork>, permits: Vec<Owned
         if columns_of(&fetched.item).session_id.is_some() {
             node.sessions.used();
         }
-        match admit(node, Queue::Activities, fetched.suspect, permit) {
-            Some(slot) => node.spawn(activity::process(node.clone(), fetched, slot)),
-            None => node.spawn(give_back(node.clone(), Queue::Activities, fetched.lock_token)),
+        let suspicion = Suspicion::of(fetched.suspect, fetched.attempts, node.options.max_attempts);
+        match admit(node, Queue::Activities, suspicion, permit) {
+            Ok(slot) => node.spawn(activity::process(node.clone(), fetched, slot)),
+            Err(refused) => {
+                node.spawn(give_back(node.clone(), Queue::Activities, fetched.lock_token, refused));
+            }
         }
     }
 }
 
-fn admit(node: &Node, queue: Queue, suspect: bool, permit: OwnedSemaphorePermit) -> Option<Slot> {
-    let suspect = if suspect { Some(node.options.process.try_admit_suspect(queue)?) } else { None };
-    Some(Slot { _permit: permit, _suspect: suspect })
+/// A suspect that may not run now.
+struct Refused {
+    /// How long it is left alone.
+    delay: Duration,
+    /// Its queue is taken while it is given back.
+    queue: Option<SuspectPermit>,
+}
+
+fn admit(
+    node: &Node,
+    queue: Queue,
+    suspicion: Suspicion,
+    permit: OwnedSemaphorePermit,
+) -> Result<Slot, Refused> {
+    let process = node.options.process.clone();
+    let answer = process.suspects().ask(queue, suspicion);
+    match answer {
+        Answer::MayRun => {
+            let suspect = (suspicion != Suspicion::None).then(|| SuspectPermit { process, queue });
+            Ok(Slot { _permit: permit, _suspect: suspect })
+        }
+        Answer::QueueTaken => Err(Refused { delay: SUSPECT_DELAY, queue: None }),
+        Answer::NotAlone => {
+            Err(Refused { delay: ALONE_DELAY, queue: Some(SuspectPermit { process, queue }) })
+        }
+    }
 }
 
 /// Gives a suspect back uncounted: another one runs now.
-async fn give_back(node: Arc<Node>, queue: Queue, token: String) {
+async fn give_back(node: Arc<Node>, queue: Queue, token: String, refused: Refused) {
+    let delay = Some(refused.delay);
     let given_back = match queue {
-        Queue::Turns => node.provider.abandon_orchestration_item(&token, Some(SUSPECT_DELAY), true).await,
-        Queue::Activities => node.provider.abandon_work_item(&token, Some(SUSPECT_DELAY), true).await,
+        Queue::Turns => node.provider.abandon_orchestration_item(&token, delay, true).await,
+        Queue::Activities => node.provider.abandon_work_item(&token, delay, true).await,
     };
     if let Err(error) = given_back {
         node.store_failed("giving a suspect back", &error);
+    }
+    if let Some(queue) = refused.queue {
+        // However many there are, they are not fetched and given back in a loop.
+        pause_unless_stopping(&node, SUSPECT_DELAY).await;
+        drop(queue);
     }
 }

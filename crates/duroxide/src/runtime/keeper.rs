@@ -1,19 +1,23 @@
 //! Keeps the locks of work in progress alive, and tells activities that theirs is gone.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::protection::Protection;
-use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::process::Queue;
-use crate::providers::{Provider, ProviderErrorKind};
+use super::insist::first_answer;
+use super::suspects::Queue;
+use crate::providers::{Provider, ProviderError, ProviderErrorKind};
 
+/// How often a renewal that hangs is asked for again before the lock ends.
+const QUESTIONS: u32 = 4;
 /// How often running activities are checked for cancellation; an activity learns of it within a second.
 const CHECK_INTERVAL: Duration = Duration::from_millis(400);
 
@@ -39,6 +43,11 @@ impl LockTimes {
         let renew_after = timeout.checked_sub(buffer).filter(|after| !after.is_zero()).unwrap_or(timeout / 2);
         Self { timeout, renew_after }
     }
+
+    /// After how long without an answer a renewal is asked for again.
+    pub(super) fn ask_again_after(self) -> Duration {
+        (self.timeout.saturating_sub(self.renew_after) / QUESTIONS).max(Duration::from_millis(1))
+    }
 }
 
 #[derive(Default)]
@@ -51,10 +60,19 @@ struct Held {
     queue: Queue,
     token: String,
     renew_at: Instant,
+    /// When the renewal that is under way was asked for first.
+    asked: Option<Instant>,
     /// When the lock ends unless it is renewed, by this process's time.
     ends_at: Instant,
     lost: CancellationToken,
     out_of_reach: Arc<AtomicBool>,
+}
+
+/// A lock whose renewal is due.
+struct Due {
+    id: u64,
+    queue: Queue,
+    token: String,
 }
 
 /// A lock under the keeper's care; dropped when the work is done.
@@ -108,6 +126,7 @@ impl LockKeeper {
             queue,
             token: token.to_string(),
             renew_at: now + times.renew_after,
+            asked: None,
             ends_at: now + times.timeout,
             lost: lost.clone(),
             out_of_reach: out_of_reach.clone(),
@@ -119,21 +138,28 @@ impl LockKeeper {
         locks.held.insert(id, held);
         drop(locks);
         if was_empty {
-            self.wake.notify_one();
+            self.wake.notify_waiters();
         }
         KeptLock { keeper: self.clone(), id, lost, out_of_reach }
     }
 
     /// Runs until dropped. Does nothing at all while no lock is held.
     pub(super) async fn run(self: Arc<Self>) {
+        // Apart, so that neither waits for a call of the other that hangs.
+        tokio::join!(self.renew_all(), self.find_all_lost());
+    }
+
+    /// A while after the last tick, if a lock is held then.
+    async fn tick(&self) {
         loop {
-            if self.lock().held.is_empty() {
-                self.wake.notified().await;
+            // From here on no wake is missed.
+            let woken = self.wake.notified();
+            if !self.lock().held.is_empty() {
+                break;
             }
-            tokio::time::sleep(self.interval()).await;
-            self.renew_due().await;
-            self.find_lost().await;
+            woken.await;
         }
+        tokio::time::sleep(self.interval()).await;
     }
 
     fn interval(&self) -> Duration {
@@ -141,40 +167,92 @@ impl LockKeeper {
         CHECK_INTERVAL.min(shortest / 2).max(Duration::from_millis(1))
     }
 
-    async fn renew_due(&self) {
+    /// Every renewal is on its own: one that hangs holds up no other.
+    async fn renew_all(&self) {
+        // After a panic of the store: nobody waits for its answers any more.
+        self.lock().held.values_mut().for_each(|held| held.asked = None);
+        let mut renewals = FuturesUnordered::new();
+        let mut tick = pin!(self.tick());
+        loop {
+            tokio::select! {
+                biased;
+                Some(()) = renewals.next() => {}
+                () = &mut tick => {
+                    self.end_unanswered();
+                    renewals.extend(self.take_due().into_iter().map(|due| self.renew(due)));
+                    tick.set(self.tick());
+                }
+            }
+        }
+    }
+
+    fn take_due(&self) -> Vec<Due> {
         let now = Instant::now();
-        let due: Vec<(u64, Queue, String)> = {
-            let locks = self.lock();
-            let due = locks.held.iter().filter(|(_, held)| held.renew_at <= now && !held.lost.is_cancelled());
-            due.map(|(id, held)| (*id, held.queue, held.token.clone())).collect()
-        };
-        join_all(due.into_iter().map(|(id, queue, token)| self.renew(id, queue, token))).await;
+        let mut locks = self.lock();
+        let due = locks
+            .held
+            .iter_mut()
+            .filter(|(_, held)| held.renew_at <= now && held.asked.is_none() && !held.lost.is_cancelled());
+        due.map(|(id, held)| {
+            held.asked = Some(now);
+            Due { id: *id, queue: held.queue, token: held.token.clone() }
+        })
+        .collect()
     }
 
     /// The store's word that the lock is gone counts. Any other failure is tried again at the next tick, until the
     /// lock has ended by this process's time: then somebody else may have the work, and it must not go on here.
-    async fn renew(&self, id: u64, queue: Queue, token: String) {
-        let times = self.times(queue);
-        let begun = Instant::now();
-        let renewed = match queue {
-            Queue::Turns => self.provider.renew_orchestration_item_lock(&token, times.timeout).await,
-            Queue::Activities => self.provider.renew_work_item_lock(&token, times.timeout).await,
-        };
-        match renewed {
-            Ok(()) => {
-                if let Some(held) = self.lock().held.get_mut(&id) {
-                    held.renew_at = begun + times.renew_after;
-                    held.ends_at = begun + times.timeout;
-                }
+    async fn renew(&self, due: Due) {
+        let times = self.times(due.queue);
+        let held = || self.lock().held.contains_key(&due.id);
+        let answer = first_answer(times.ask_again_after(), held, || self.ask_once(&due, times)).await;
+        let Some((begun, renewed)) = answer else { return };
+        if let Some(held) = self.lock().held.get_mut(&due.id) {
+            held.asked = None;
+            if renewed.is_ok() {
+                held.renew_at = begun + times.renew_after;
+                held.ends_at = begun + times.timeout;
             }
-            Err(error) if error.kind() == ProviderErrorKind::LockLost => self.mark_lost(id),
+        }
+        match renewed {
+            Ok(()) => {}
+            Err(error) if error.kind() == ProviderErrorKind::LockLost => self.mark_lost(due.id),
             Err(error) => {
                 tracing::warn!(target: "duroxide::runtime", %error, "renewing a lock failed; trying again");
-                self.mark_ended(id);
+                self.mark_ended(due.id);
                 if Protection::FailedRenewalIsNoCancellation.is_off() {
-                    self.mark_lost(id);
+                    self.mark_lost(due.id);
                 }
             }
+        }
+    }
+
+    /// The answer, and when it was asked for.
+    async fn ask_once(&self, due: &Due, times: LockTimes) -> (Instant, Result<(), ProviderError>) {
+        let begun = Instant::now();
+        let renewed = match due.queue {
+            Queue::Turns => self.provider.renew_orchestration_item_lock(&due.token, times.timeout).await,
+            Queue::Activities => self.provider.renew_work_item_lock(&due.token, times.timeout).await,
+        };
+        (begun, renewed)
+    }
+
+    /// Marks the locks that have ended while the store was asked in time and did not answer.
+    fn end_unanswered(&self) {
+        let unanswered: Vec<u64> = {
+            let locks = self.lock();
+            let in_time = |held: &Held| held.asked.is_some_and(|asked| asked < held.ends_at);
+            locks.held.iter().filter(|(_, held)| in_time(held)).map(|(id, _)| *id).collect()
+        };
+        for id in unanswered {
+            self.mark_ended(id);
+        }
+    }
+
+    async fn find_all_lost(&self) {
+        loop {
+            self.tick().await;
+            self.find_lost().await;
         }
     }
 
@@ -191,7 +269,9 @@ impl LockKeeper {
             return;
         }
         let tokens: Vec<String> = running.iter().map(|(_, token)| token.clone()).collect();
-        match self.provider.lost_work_items(&tokens, self.activities.timeout).await {
+        let ask = || self.provider.lost_work_items(&tokens, self.activities.timeout);
+        let Some(answer) = first_answer(self.interval(), || true, ask).await else { return };
+        match answer {
             Ok(lost) => {
                 let lost: std::collections::BTreeSet<String> = lost.into_iter().collect();
                 for (id, _) in running.iter().filter(|(_, token)| lost.contains(token)) {

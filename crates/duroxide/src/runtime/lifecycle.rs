@@ -11,12 +11,13 @@ use tokio_util::task::TaskTracker;
 use super::excuses::Excuses;
 use super::handlers::Handlers;
 use super::keeper::{LockKeeper, LockTimes};
+use super::lasting::lasting;
 use super::live::LiveExecutions;
 use super::node::Node;
 use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
-use super::process::Queue;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
+use super::suspects::Queue;
 use super::{
     OrchestrationDescriptor, RuntimeOptions, dispatch, gauges, health, heartbeat, retention, sessions,
     sweeper,
@@ -113,28 +114,12 @@ impl Runtime {
                 "the store does not route by handler: capability_routing is ReplayVersion here"
             );
         }
-        node.spawn(heartbeat::run(node.clone()));
         for queue in [Queue::Turns, Queue::Activities] {
             for _ in 0..FETCHERS_PER_QUEUE {
                 node.spawn(dispatch::run(node.clone(), queue));
             }
         }
-        // These outlive `stopping`: work in progress needs its locks and claims until it is done.
-        node.spawn_until_releasing(node.keeper.clone().run());
-        node.spawn_until_releasing(sessions::keep_claims(node.clone()));
-        node.spawn_until_releasing(sessions::remove_orphans(node.clone()));
-        if let Some(policy) = node.options.health.clone() {
-            node.spawn(health::run(node.clone(), policy));
-        }
-        if let Some(policy) = node.options.retention.clone() {
-            node.spawn(retention::run(node.clone(), policy));
-        }
-        if let Some(sweeper) = node.options.sweeper.clone() {
-            node.spawn(sweeper::run(node.clone(), sweeper));
-        }
-        if !node.options.observability.gauge_poll_interval.is_zero() {
-            node.spawn(gauges::run(node.clone()));
-        }
+        spawn_background(&node);
         Arc::new(Self { node })
     }
 
@@ -229,5 +214,36 @@ impl Runtime {
 impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runtime").field("node_id", &self.node.node_id).finish_non_exhaustive()
+    }
+}
+
+/// Starts what a node does beside its work.
+fn spawn_background(node: &Arc<Node>) {
+    let of_node = node.clone();
+    node.spawn(lasting("heartbeat", move || heartbeat::run(of_node.clone())));
+    // These outlive `stopping`: work in progress needs its locks and claims until it is done.
+    let keeper = node.keeper.clone();
+    node.spawn_until_releasing(lasting("locks", move || keeper.clone().run()));
+    let of_node = node.clone();
+    node.spawn_until_releasing(lasting("sessions", move || sessions::keep_claims(of_node.clone())));
+    let of_node = node.clone();
+    node.spawn_until_releasing(lasting("orphaned sessions", move || {
+        sessions::remove_orphans(of_node.clone())
+    }));
+    if let Some(policy) = node.options.health.clone() {
+        let of_node = node.clone();
+        node.spawn(lasting("health", move || health::run(of_node.clone(), policy.clone())));
+    }
+    if let Some(policy) = node.options.retention.clone() {
+        let of_node = node.clone();
+        node.spawn(lasting("retention", move || retention::run(of_node.clone(), policy.clone())));
+    }
+    if let Some(options) = node.options.sweeper.clone() {
+        let of_node = node.clone();
+        node.spawn(lasting("sweeper", move || sweeper::run(of_node.clone(), options.clone())));
+    }
+    if !node.options.observability.gauge_poll_interval.is_zero() {
+        let of_node = node.clone();
+        node.spawn(lasting("gauges", move || gauges::run(of_node.clone())));
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::RuntimeOptions;
 use super::backoff::OutageBackoff;
+use super::insist::first_answer;
 use super::keeper::LockTimes;
 use super::node::Node;
 use crate::providers::{SessionFetchConfig, SessionLimits, SessionOverlap};
@@ -123,10 +124,14 @@ pub(super) async fn keep_claims(node: Arc<Node>) {
         }
         let uses = sessions.lock().uses;
         let owners = [sessions.owner.as_str()];
-        let renewed = node
-            .provider
-            .renew_session_lock(&owners, options.session_lock_timeout, options.session_idle_timeout)
-            .await;
+        let renew = || {
+            node.provider.renew_session_lock(
+                &owners,
+                options.session_lock_timeout,
+                options.session_idle_timeout,
+            )
+        };
+        let Some(renewed) = first_answer(times.ask_again_after(), || true, renew).await else { continue };
         match renewed {
             Ok(renewed) => {
                 outage.reset();

@@ -8,7 +8,7 @@ use duroxide_core::{MissingCapability, Need, UnprocessableWork, unpack_version};
 
 use super::activity;
 use super::node::Node;
-use super::process::Queue;
+use super::suspects::Queue;
 use super::turn::{self, Insistence, ToCommit};
 use super::verdict::{cancel_reason, poison};
 use crate::clock::Clock;

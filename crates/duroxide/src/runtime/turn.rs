@@ -15,9 +15,9 @@ use super::OnNondeterminism;
 use super::backoff::OutageBackoff;
 use super::dispatch::Slot;
 use super::node::Node;
-use super::process::Queue;
 use super::questions::run_turn;
 use super::retention;
+use super::suspects::Queue;
 use super::unprotected;
 use super::verdict::{Verdict, decide};
 #[cfg(feature = "test-hooks")]
