@@ -11,21 +11,21 @@ use duroxide_core::{
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
+use super::ack::{ack, note};
 use super::activity_context::{ActivityContext, ActivityFacts};
 use super::backoff::OutageBackoff;
+use super::commit::Insistence;
 use super::dispatch::Slot;
+use super::give_back::abandon;
+use super::insist::answer_in_time;
 use super::keeper::KeptLock;
 use super::node::Node;
 use super::registry::ActivityHandler;
 use super::sessions::SessionTurn;
 use super::suspects::Queue;
 use super::sweeper::MAX_ATTEMPTS_OF_THE_UNPROCESSABLE;
-use super::turn::{GivenBack, Insistence};
 use super::unprotected;
-use crate::providers::{FetchedWork, OrchestrationRef, ProviderErrorKind};
-
-/// How often an ack that the store refuses for good is tried before the activity is given back.
-const REFUSED_ACKS: u32 = 3;
+use crate::providers::{FetchedWork, OrchestrationRef};
 
 /// An item of the worker queue taken apart.
 struct Work {
@@ -136,14 +136,14 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let Some(handler) = node.activities.resolve_handler(&work.name) else {
         let delay = report_unregistered(&node, &work, attempts);
         drop(lock);
-        abandon(&node, &lock_token, Some(delay), false).await;
+        abandon(&node, Queue::Activities, &lock_token, Some(delay), false).await;
         return;
     };
     let Some(turn) = session_turn(&node, &work, &lock).await else {
-        return abandon(&node, &lock_token, None, true).await;
+        return abandon(&node, Queue::Activities, &lock_token, None, true).await;
     };
     if !say_begun(&node, &work, &lock).await {
-        return abandon(&node, &lock_token, None, true).await;
+        return abandon(&node, Queue::Activities, &lock_token, None, true).await;
     }
     let attempt = Attempt { number: attempts, token: lock_token, orchestration, progress };
     run(&node, attempt, &lock, work, handler).await;
@@ -154,7 +154,9 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
 pub(super) async fn end_unprocessable(node: &Node, fetched: FetchedWork) {
     let FetchedWork { item, lock_token, attempts, .. } = fetched;
     let lock = node.keeper.keep(Queue::Activities, &lock_token);
-    let Some(work) = Work::of(item.clone()) else { return abandon(node, &lock_token, None, true).await };
+    let Some(work) = Work::of(item.clone()) else {
+        return abandon(node, Queue::Activities, &lock_token, None, true).await;
+    };
     let details = poison(&work, &item, attempts, MAX_ATTEMPTS_OF_THE_UNPROCESSABLE);
     end_as_poison(node, &work, details, &lock_token, &lock).await;
 }
@@ -192,7 +194,8 @@ async fn say_begun(node: &Node, work: &Work, lock: &KeptLock) -> bool {
     };
     let mut outage = OutageBackoff::default();
     loop {
-        let Err(error) = node.provider.enqueue_for_orchestrator(begun.clone(), None).await else {
+        let Err(error) = answer_in_time(node.provider.enqueue_for_orchestrator(begun.clone(), None)).await
+        else {
             return true;
         };
         node.store_failed("saying that an activity begins", &error);
@@ -239,7 +242,7 @@ async fn run(
             }
             return;
         }
-        Ended::Released => return abandon(node, token, None, true).await,
+        Ended::Released => return abandon(node, Queue::Activities, token, None, true).await,
     };
     let acked = ack(node, token, lock, Some(completion.clone()), Insistence::KeepTrying).await;
     // What did not reach the store will be run again, perhaps elsewhere, and is counted there.
@@ -298,7 +301,7 @@ async fn context(
 async fn look_up_orchestration(node: &Node, instance: &str) -> OrchestrationRef {
     let unknown = OrchestrationRef { name: String::new(), version: String::new() };
     let Some(admin) = node.provider.as_management_capability() else { return unknown };
-    match admin.get_instance_info(instance).await {
+    match answer_in_time(admin.get_instance_info(instance)).await {
         Ok(info) => OrchestrationRef { name: info.orchestration_name, version: info.orchestration_version },
         Err(error) => {
             node.store_failed("reading an instance", &error);
@@ -364,80 +367,6 @@ async fn ran_too_long(deadlines: ActivityDeadlines) -> u64 {
     limit_ms
 }
 
-/// How an ack ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Acked {
-    Yes,
-    /// The lock ended before its time, after an ack whose answer was lost: that one was committed.
-    Earlier,
-    LockLost,
-    /// The store failed until the lock was gone or the runtime let go.
-    Spoiled,
-}
-
-impl Acked {
-    fn reached_the_store(self) -> bool {
-        match self {
-            Self::Yes | Self::Earlier => true,
-            Self::LockLost | Self::Spoiled => false,
-        }
-    }
-}
-
-/// Remembers whether the store spoiled this attempt.
-fn note(node: &Node, key: &str, acked: Acked) {
-    match acked {
-        Acked::Yes => node.excuses.forget(key),
-        Acked::Earlier | Acked::Spoiled => node.excuses.excuse(key),
-        Acked::LockLost => {}
-    }
-}
-
-/// Brings a result into the store. A failed ack is tried again as long as the lock holds: the activity has run,
-/// and must not run again because of the store.
-async fn ack(
-    node: &Node,
-    token: &str,
-    lock: &KeptLock,
-    mut completion: Option<WorkItem>,
-    insistence: Insistence,
-) -> Acked {
-    let mut outage = OutageBackoff::default();
-    let mut failures = 0u32;
-    let mut refused = 0;
-    loop {
-        let error = match node.provider.ack_work_item(token, completion.clone()).await {
-            Ok(()) => return Acked::Yes,
-            Err(error) if error.kind() == ProviderErrorKind::LockLost => {
-                return match failures {
-                    0 => Acked::LockLost,
-                    _ if lock.was_out_of_reach() => Acked::Spoiled,
-                    _ => Acked::Earlier,
-                };
-            }
-            Err(error) => error,
-        };
-        failures = failures.saturating_add(1);
-        node.store_failed("acknowledging an activity", &error);
-        completion = unprotected::spoil(completion, &error);
-        if !error.is_retryable() {
-            refused += 1;
-        }
-        let let_go = insistence == Insistence::GiveUp
-            || Protection::ResultOutlivesFailedAck.is_off()
-            || refused >= REFUSED_ACKS
-            || lock.lost().is_cancelled()
-            || !node.pause(outage.next()).await;
-        if let_go {
-            let delay = (refused > 0).then_some(node.options.unregistered_backoff.max_delay);
-            return match give_back(node, token, delay, true).await {
-                GivenBack::LockWasGone if !lock.was_out_of_reach() => Acked::Earlier,
-                GivenBack::LockWasGone | GivenBack::Yes | GivenBack::No => Acked::Spoiled,
-            };
-        }
-    }
-}
-
 fn poison(work: &Work, item: &WorkItem, attempts: u32, max_attempts: u32) -> ErrorDetails {
     let details = ErrorDetails::Poison {
         attempt_count: attempts,
@@ -479,24 +408,4 @@ fn report_unregistered(node: &Node, work: &Work, attempts: u32) -> std::time::Du
         backoff.as_secs_f32()
     );
     backoff
-}
-
-async fn abandon(node: &Node, token: &str, delay: Option<std::time::Duration>, ignore_attempt: bool) {
-    give_back(node, token, delay, ignore_attempt).await;
-}
-
-async fn give_back(
-    node: &Node,
-    token: &str,
-    delay: Option<std::time::Duration>,
-    ignore_attempt: bool,
-) -> GivenBack {
-    match node.provider.abandon_work_item(token, delay, ignore_attempt).await {
-        Ok(()) => GivenBack::Yes,
-        Err(error) if error.kind() == ProviderErrorKind::LockLost => GivenBack::LockWasGone,
-        Err(error) => {
-            node.store_failed("giving an activity back", &error);
-            GivenBack::No
-        }
-    }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::backoff::OutageBackoff;
+use super::give_back::abandon;
 use super::node::Node;
 use super::process::ProcessScope;
 use super::suspects::{ALONE_DELAY, Answer, Queue, Suspicion};
@@ -106,7 +107,7 @@ async fn fetch_and_start(node: &Arc<Node>, queue: Queue) -> Result<(), ProviderE
         // What this node can run has changed: ask again.
         _ = policy_changes.changed(), if policy_matters => return Ok(()),
         () = tokio::time::sleep(longest_fetch(node, queue)) => {
-            return Err(ProviderError::retryable("fetch", "no answer long after the poll timeout; fetching again"));
+            return Err(ProviderError::retryable("fetch", "no answer long after the poll timeout"));
         }
     };
     if fetched.is_empty() {
@@ -194,7 +195,7 @@ fn start_turns(node: &Arc<Node>, turns: Vec<FetchedTurn>, permits: Vec<OwnedSema
         let suspicion = Suspicion::of(suspect, fetched.attempts, node.options.max_attempts);
         match admit(node, Queue::Turns, suspicion, permit) {
             Ok(slot) => node.spawn(turn::process(node.clone(), fetched, slot)),
-            Err(refused) => node.spawn(give_back(node.clone(), Queue::Turns, fetched.lock_token, refused)),
+            Err(refused) => node.spawn(refuse(node.clone(), Queue::Turns, fetched.lock_token, refused)),
         }
     }
 }
@@ -208,7 +209,7 @@ fn start_activities(node: &Arc<Node>, work: Vec<FetchedWork>, permits: Vec<Owned
         match admit(node, Queue::Activities, suspicion, permit) {
             Ok(slot) => node.spawn(activity::process(node.clone(), fetched, slot)),
             Err(refused) => {
-                node.spawn(give_back(node.clone(), Queue::Activities, fetched.lock_token, refused));
+                node.spawn(refuse(node.clone(), Queue::Activities, fetched.lock_token, refused));
             }
         }
     }
@@ -243,15 +244,8 @@ fn admit(
 }
 
 /// Gives a suspect back uncounted: another one runs now.
-async fn give_back(node: Arc<Node>, queue: Queue, token: String, refused: Refused) {
-    let delay = Some(refused.delay);
-    let given_back = match queue {
-        Queue::Turns => node.provider.abandon_orchestration_item(&token, delay, true).await,
-        Queue::Activities => node.provider.abandon_work_item(&token, delay, true).await,
-    };
-    if let Err(error) = given_back {
-        node.store_failed("giving a suspect back", &error);
-    }
+async fn refuse(node: Arc<Node>, queue: Queue, token: String, refused: Refused) {
+    abandon(&node, queue, &token, Some(refused.delay), true).await;
     if let Some(queue) = refused.queue {
         // However many there are, they are not fetched and given back in a loop.
         pause_unless_stopping(&node, SUSPECT_DELAY).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use duroxide_core::{AcceptedTags, NodeInfo, current_build_version};
 
+use super::insist::answer_in_time;
 use super::node::Node;
 use crate::clock::millis;
 
@@ -22,14 +23,14 @@ pub(super) async fn run(node: Arc<Node>) {
         return;
     }
     loop {
-        if let Err(error) = node.provider.heartbeat_node(&info(&node)).await {
+        if let Err(error) = answer_in_time(node.provider.heartbeat_node(&info(&node))).await {
             node.store_failed("saying that the node lives", &error);
         }
         if !pause(&node, node.options.node_heartbeat_interval).await {
             break;
         }
     }
-    if let Err(error) = node.provider.node_left(&node.node_id).await {
+    if let Err(error) = answer_in_time(node.provider.node_left(&node.node_id)).await {
         node.store_failed("saying that the node leaves", &error);
     }
 }

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use crate::providers::ProviderError;
+
+/// How long a call may take. One that takes longer has failed for its caller, whatever the store makes of it.
+const LONGEST_CALL: Duration = Duration::from_secs(60);
 /// How many questions may be without an answer at the same time.
 const AT_ONCE: usize = 4;
 
@@ -25,6 +29,15 @@ pub(super) async fn first_answer<Q: Future>(
         }
     }
     None
+}
+
+/// The answer to a call that may be made again, or a failure after a minute without one.
+pub(super) async fn answer_in_time<T>(
+    call: impl Future<Output = Result<T, ProviderError>>,
+) -> Result<T, ProviderError> {
+    tokio::time::timeout(LONGEST_CALL, call).await.unwrap_or_else(|_elapsed| {
+        Err(ProviderError::retryable("a call of the store", format!("no answer for {LONGEST_CALL:?}")))
+    })
 }
 
 #[cfg(test)]

@@ -4,12 +4,15 @@
 //! in `verdict`) and each activity to `activity`. `keeper` renews locks,
 //! `sessions` claims, `heartbeat` tells other nodes what this one can do (`handlers`), and `live` holds executions between turns.
 
+mod ack;
 mod activity;
 mod activity_context;
 mod backoff;
+mod commit;
 mod dispatch;
 mod excuses;
 mod gauges;
+mod give_back;
 mod handlers;
 mod health;
 mod heartbeat;

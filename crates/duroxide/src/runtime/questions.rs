@@ -3,6 +3,7 @@
 use duroxide_core::{Before, KvAnswer, KvQuestion, Step, TurnInput, TurnResult, begin_turn};
 
 use super::backoff::OutageBackoff;
+use super::insist::answer_in_time;
 use super::node::Node;
 use crate::providers::ProviderError;
 
@@ -38,7 +39,7 @@ async fn read(node: &Node, question: &KvQuestion) -> Result<KvAnswer, ProviderEr
     let mut outage = OutageBackoff::default();
     let mut tries = 0;
     loop {
-        match node.provider.get_kv_value(&question.instance, &question.key).await {
+        match answer_in_time(node.provider.get_kv_value(&question.instance, &question.key)).await {
             Ok(value) => return Ok(Ok(value)),
             Err(error) if !error.is_retryable() => return Ok(Err(error.to_string())),
             Err(error) => {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use duroxide_core::{MissingCapability, Need, UnprocessableWork, unpack_version};
 
 use super::activity;
+use super::commit::{Insistence, ToCommit, after_commit, commit};
 use super::node::Node;
 use super::suspects::Queue;
-use super::turn::{self, Insistence, ToCommit};
+use super::turn;
 use super::verdict::{cancel_reason, poison};
 use crate::clock::Clock;
 use crate::providers::{FetchedTurn, ProviderError, SweepRequest};
@@ -167,9 +168,9 @@ async fn end_turn(node: &Arc<Node>, fetched: FetchedTurn) {
         }
     };
     let to_commit = ToCommit { token: &lock_token, execution_id, instance: &instance, turn: &result.turn };
-    let committed = turn::commit(node, to_commit, Insistence::GiveUp).await;
+    let committed = commit(node, to_commit, Insistence::GiveUp).await;
     drop(lock);
-    turn::after_commit(node, instance, committed, result, facts);
+    after_commit(node, instance, committed, result, facts);
 }
 
 /// What a poison error says about attempts that could not have been made: the fetch that ended the work is one, and

@@ -74,6 +74,23 @@ async fn a_fetch_that_hangs_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_commit_or_an_ack_that_hangs_is_made_again() {
+    for hangs in [HANGS, Fault::DelayAfter(Duration::from_secs(100_000))] {
+        let world = World::new();
+        let runs = Runs::default();
+        world.store.plan("ack_orchestration_item", [hangs]);
+        world.store.plan("ack_work_item", [hangs]);
+        let begun = Instant::now();
+        let runtime = world.start(runs.activity(Duration::from_secs(1)), calls_work(), options()).await;
+        world.client.start_orchestration("i", "CallsWork", "x").await.expect("start");
+        assert_eq!(world.output("i").await, "x");
+        assert!(begun.elapsed() < Duration::from_secs(2 * 65), "after {:?}", begun.elapsed());
+        assert_eq!(runs.all().len(), 1, "the activity ran once");
+        runtime.shutdown(None).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_check_for_cancelled_activities_that_hangs_costs_no_lock() {
     let world = World::new();
     world.store.plan("lost_work_items", [HANGS]);

@@ -1,0 +1,190 @@
+//! Bringing a turn into the store, and what follows from it.
+
+use std::sync::Arc;
+
+use duroxide_core::{Event, EventKind, ItemKind, TraceLine, Turn, TurnResult, columns_of};
+
+use super::backoff::OutageBackoff;
+use super::give_back::{GivenBack, give_back};
+use super::insist::answer_in_time;
+use super::node::Node;
+use super::retention;
+use super::suspects::Queue;
+use crate::providers::{ProviderErrorKind, TurnFacts};
+
+/// How often an ack that the store refuses for good is tried before the instance is given back uncounted.
+const REFUSED_ACKS: u32 = 3;
+
+/// Whether a turn reached the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Committed {
+    Yes,
+    /// By a try whose answer was lost. What the instance is now is not known here.
+    Earlier,
+    /// Somebody else holds the lock now, or an earlier try was committed after all.
+    LockLost,
+    /// The store failed until the lock was gone or the runtime let go.
+    Spoiled,
+}
+
+/// What to do when the store fails while a turn is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Insistence {
+    /// The turn is the work itself: wait until the store is back.
+    KeepTrying,
+    /// The turn ends work that was attempted too often. A store that takes no commits may be why; so the end is
+    /// given up, and the work gets another chance.
+    GiveUp,
+}
+
+/// A turn under its lock.
+pub(super) struct ToCommit<'a> {
+    pub(super) token: &'a str,
+    pub(super) execution_id: u64,
+    pub(super) instance: &'a str,
+    pub(super) turn: &'a Turn,
+}
+
+/// Commits a turn. An outage is waited out with the lock renewed; it never becomes the workflow's failure.
+pub(super) async fn commit(node: &Node, to_commit: ToCommit<'_>, insistence: Insistence) -> Committed {
+    let ToCommit { token, execution_id, instance, turn } = to_commit;
+    let mut outage = OutageBackoff::default();
+    let mut failures = 0u32;
+    let mut refused = 0;
+    loop {
+        let acked = node.provider.ack_orchestration_item(
+            token,
+            execution_id,
+            turn.events.clone(),
+            turn.worker_items.clone(),
+            turn.orchestrator_items.clone(),
+            turn.metadata.clone(),
+            turn.cancelled_activities.clone(),
+        );
+        let error = match answer_in_time(acked).await {
+            Ok(()) => return Committed::Yes,
+            Err(error) if error.kind() == ProviderErrorKind::LockLost => {
+                tracing::debug!(target: "duroxide::runtime", %instance, "the lock was lost before the commit");
+                return match failures {
+                    0 => Committed::LockLost,
+                    _ if is_stored(node, instance, execution_id, turn).await => Committed::Earlier,
+                    _ => Committed::Spoiled,
+                };
+            }
+            Err(error) => error,
+        };
+        failures = failures.saturating_add(1);
+        node.store_failed("committing a turn", &error);
+        if !error.is_retryable() {
+            refused += 1;
+        }
+        let let_go =
+            insistence == Insistence::GiveUp || refused >= REFUSED_ACKS || !node.pause(outage.next()).await;
+        if let_go {
+            let delay = (refused > 0).then_some(node.options.unregistered_backoff.max_delay);
+            return match give_back(node, Queue::Turns, token, delay, true).await {
+                GivenBack::LockWasGone if is_stored(node, instance, execution_id, turn).await => {
+                    Committed::Earlier
+                }
+                GivenBack::LockWasGone | GivenBack::Yes | GivenBack::No => Committed::Spoiled,
+            };
+        }
+    }
+}
+
+/// Whether the store has this very turn. Asked only when an answer was lost, so a history may be read for it.
+async fn is_stored(node: &Node, instance: &str, execution_id: u64, turn: &Turn) -> bool {
+    let Some(last) = turn.events.last() else { return false };
+    match answer_in_time(node.provider.read_with_execution(instance, execution_id)).await {
+        Ok(history) => history.iter().rev().any(|event| event == last),
+        Err(error) => {
+            node.store_failed("reading a history", &error);
+            false
+        }
+    }
+}
+
+/// Counts, logs and keeps what a turn brought that reached the store; forgets what did not.
+pub(super) fn after_commit(
+    node: &Arc<Node>,
+    instance: String,
+    committed: Committed,
+    result: TurnResult,
+    facts: Option<TurnFacts>,
+) {
+    let TurnResult { turn, execution } = result;
+    match committed {
+        Committed::Yes => node.excuses.forget(&instance),
+        Committed::Earlier => {
+            node.live.forget(&instance);
+            node.excuses.forget(&instance);
+        }
+        Committed::Spoiled => {
+            node.live.forget(&instance);
+            return node.excuses.excuse(&instance);
+        }
+        Committed::LockLost => return node.live.forget(&instance),
+    }
+    for line in &turn.traces {
+        emit(&instance, line);
+    }
+    for reason in &turn.dropped {
+        metrics::counter!("duroxide_messages_dropped_total", "reason" => reason.word()).increment(1);
+    }
+    count(node, &turn);
+    if let Some(last) = turn.events.last()
+        && matches!(last.kind, EventKind::OrchestrationContinuedAsNew { .. })
+    {
+        retention::continued_as_new(node, &instance, last.execution_id);
+    }
+    if let (Some(facts), Some(last)) = (&facts, turn.events.last()) {
+        record_duration(facts, last);
+    }
+    if let (Committed::Yes, Some(execution), Some(facts)) = (committed, execution, facts) {
+        node.live.keep(instance, facts.incarnation, execution);
+    }
+}
+
+fn count(node: &Node, turn: &Turn) {
+    let counters = &node.counters;
+    if let Some(first) = turn.events.first()
+        && matches!(first.kind, EventKind::OrchestrationStarted { .. })
+        && first.execution_id == duroxide_core::INITIAL_EXECUTION_ID
+    {
+        counters.orch_starts.increment();
+    }
+    let children = turn.orchestrator_items.iter().filter(|item| {
+        let columns = columns_of(item);
+        columns.kind == ItemKind::Start && columns.parent.is_some()
+    });
+    counters.suborchestration_calls.add(children.count());
+    match turn.events.last().map(|event| &event.kind) {
+        Some(EventKind::OrchestrationCompleted { .. }) => counters.orch_completions.increment(),
+        Some(EventKind::OrchestrationFailed { details }) => counters.orchestration_failed(details),
+        Some(EventKind::OrchestrationContinuedAsNew { .. }) => counters.orch_continue_as_new.increment(),
+        Some(_) | None => {}
+    }
+}
+
+/// Records how long an instance took, from its first start to its end, over all executions.
+fn record_duration(facts: &TurnFacts, last: &Event) {
+    if !last.is_terminal() || matches!(last.kind, EventKind::OrchestrationContinuedAsNew { .. }) {
+        return;
+    }
+    let completed = matches!(last.kind, EventKind::OrchestrationCompleted { .. });
+    let outcome = if completed { "completed" } else { "failed" };
+    let took_ms = last.timestamp_ms.saturating_sub(facts.created_at_ms);
+    metrics::histogram!("duroxide_orchestration_duration_seconds", "outcome" => outcome)
+        .record(took_ms as f64 / 1000.0);
+}
+
+fn emit(instance: &str, line: &TraceLine) {
+    let message = &line.message;
+    match line.level.to_ascii_lowercase().as_str() {
+        "error" => tracing::error!(target: "duroxide::orchestration", %instance, "{message}"),
+        "warn" | "warning" => tracing::warn!(target: "duroxide::orchestration", %instance, "{message}"),
+        "debug" => tracing::debug!(target: "duroxide::orchestration", %instance, "{message}"),
+        "trace" => tracing::trace!(target: "duroxide::orchestration", %instance, "{message}"),
+        _ => tracing::info!(target: "duroxide::orchestration", %instance, "{message}"),
+    }
+}
