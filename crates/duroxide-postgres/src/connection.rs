@@ -1,10 +1,11 @@
 //! Connections: made with our settings, each with its prepared statements.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use deadpool::managed::{self, Metrics, RecycleError, RecycleResult};
+use deadpool::managed::{self, Metrics, Object, RecycleError, RecycleResult};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -17,6 +18,9 @@ use crate::options::PostgresOptions;
 use crate::statistics::Counters;
 use crate::tls;
 
+/// How long sent data may stay unacknowledged before the system gives the connection up.
+const SILENCE: Duration = Duration::from_secs(10);
+
 /// Where connections lead, and what every one of them is told first.
 pub(crate) struct Target {
     config: Config,
@@ -24,7 +28,9 @@ pub(crate) struct Target {
     settings: String,
     /// The schema's name, quoted.
     pub(crate) schema: String,
-    connect_timeout: std::time::Duration,
+    connect_timeout: Duration,
+    /// How long an answer is waited for, if not forever.
+    patience: Option<Duration>,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -43,8 +49,12 @@ impl Target {
         }
         // Where the URL names several servers, the one that writes is meant.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        config.keepalives_idle(std::time::Duration::from_secs(15));
-        let ms = |duration: std::time::Duration| duration.as_millis().min(2_147_483_647);
+        // A server or a network that is gone without a word is noticed soon, and not after a quarter of an hour.
+        config.keepalives_idle(SILENCE).keepalives_interval(Duration::from_secs(3)).keepalives_retries(3);
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(SILENCE);
+        }
+        let ms = |duration: Duration| duration.as_millis().min(2_147_483_647);
         // Plans by index, whatever the statistics of a young or a just emptied table say: every statement on
         // the way of a turn finds its rows by key.
         let settings = format!(
@@ -58,17 +68,28 @@ impl Target {
         );
         let schema = format!("\"{}\"", options.schema.replace('"', "\"\""));
         let tls = tls::connector(&options.tls)?;
-        Ok(Self { config, tls, settings, schema, connect_timeout: options.connect_timeout, counters })
+        let connect_timeout = options.connect_timeout;
+        // The server ends a statement after its time, and says so. If it does not even do that, it is not there.
+        let patience = options.statement_timeout.checked_add(connect_timeout);
+        let patience = patience.filter(|_| !options.statement_timeout.is_zero());
+        Ok(Self { config, tls, settings, schema, connect_timeout, patience, counters })
     }
 
     /// A new connection, with our settings.
     pub(crate) async fn connect(&self) -> Result<Conn<'static>, Fault> {
-        let conn = tokio::time::timeout(self.connect_timeout, self.open(Plain)).await;
-        conn.map_err(|_| Fault::NoConnection("the server did not answer in time".to_string()))?
+        self.open(Plain).await
     }
 
     /// A new connection whose messages beside the answers go to `driver`.
     pub(crate) async fn open<D>(&self, driver: D) -> Result<Conn<'static>, Fault>
+    where
+        D: Driver,
+    {
+        let conn = tokio::time::timeout(self.connect_timeout, self.open_at_last(driver)).await;
+        conn.map_err(|_| Fault::NoConnection("the server did not answer in time".to_string()))?
+    }
+
+    async fn open_at_last<D>(&self, driver: D) -> Result<Conn<'static>, Fault>
     where
         D: Driver,
     {
@@ -81,6 +102,9 @@ impl Target {
             task: Some(task),
             schema: self.schema.clone(),
             statements: Mutex::default(),
+            unanswered: AtomicU32::new(0),
+            in_transaction: AtomicBool::new(false),
+            patience: self.patience,
             counters: Arc::clone(&self.counters),
         };
         conn.client.batch_execute(&self.settings).await?;
@@ -130,6 +154,11 @@ pub(crate) struct Conn<'c> {
     task: Option<JoinHandle<()>>,
     schema: String,
     statements: Mutex<HashMap<&'static str, Statement>>,
+    /// Questions that nobody has heard the answer to: somebody waits for it, or gave up waiting.
+    unanswered: AtomicU32,
+    /// Whether [`Self::begin`] was called, and the transaction has not ended.
+    in_transaction: AtomicBool,
+    patience: Option<Duration>,
     counters: Arc<Counters>,
 }
 
@@ -157,7 +186,17 @@ pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 impl<'c> Conn<'c> {
     /// The connection of a caller, whose settings stay as they are.
     pub(crate) fn of_caller(client: &'c Client, schema: String, counters: Arc<Counters>) -> Self {
-        Self { client: Handle::Callers(client), task: None, schema, statements: Mutex::default(), counters }
+        Self {
+            client: Handle::Callers(client),
+            task: None,
+            schema,
+            statements: Mutex::default(),
+            unanswered: AtomicU32::new(0),
+            in_transaction: AtomicBool::new(false),
+            // The caller decides how long.
+            patience: None,
+            counters,
+        }
     }
 
     /// The schema, quoted.
@@ -169,12 +208,49 @@ impl<'c> Conn<'c> {
         self.client.is_closed()
     }
 
+    /// Whether it may be used for something else: nobody has left it in the middle of anything.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let unanswered = self.unanswered.load(Ordering::SeqCst);
+        unanswered == 0 && !self.in_transaction.load(Ordering::SeqCst) && !self.is_closed()
+    }
+
+    /// Waits for an answer, but not forever. Who is dropped while waiting, or gives up, leaves a connection that is
+    /// not at rest.
+    pub(crate) async fn answer<T>(&self, question: impl Future<Output = T>) -> Result<T, Fault> {
+        self.unanswered.fetch_add(1, Ordering::SeqCst);
+        let answer = match self.patience {
+            Some(patience) => {
+                tokio::time::timeout(patience, question).await.map_err(|_| Fault::NoAnswer(patience))?
+            }
+            None => question.await,
+        };
+        self.unanswered.fetch_sub(1, Ordering::SeqCst);
+        Ok(answer)
+    }
+
+    pub(crate) async fn begin(&self) -> Result<(), Fault> {
+        self.in_transaction.store(true, Ordering::SeqCst);
+        self.execute("BEGIN", &[]).await.map(drop)
+    }
+
+    pub(crate) async fn commit(&self) -> Result<(), Fault> {
+        self.execute("COMMIT", &[]).await?;
+        self.in_transaction.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+
+    pub(crate) async fn roll_back(&self) -> Result<(), Fault> {
+        self.execute("ROLLBACK", &[]).await?;
+        self.in_transaction.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+
     /// The prepared statement of a text in which `{s}` stands for the schema.
     pub(crate) async fn prepared(&self, sql: &'static str) -> Result<Statement, Fault> {
         if let Some(statement) = self.lock().get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(&sql.replace("{s}", &self.schema)).await?;
+        let statement = self.answer(self.client.prepare(&sql.replace("{s}", &self.schema))).await??;
         self.lock().insert(sql, statement.clone());
         Ok(statement)
     }
@@ -182,7 +258,7 @@ impl<'c> Conn<'c> {
     pub(crate) async fn query(&self, sql: &'static str, params: Params<'_>) -> Result<Vec<Row>, Fault> {
         let statement = self.prepared(sql).await?;
         self.counters.statements.fetch_add(1, Ordering::Relaxed);
-        Ok(self.client.query(&statement, params).await?)
+        Ok(self.answer(self.client.query(&statement, params)).await??)
     }
 
     pub(crate) async fn first(&self, sql: &'static str, params: Params<'_>) -> Result<Option<Row>, Fault> {
@@ -192,7 +268,7 @@ impl<'c> Conn<'c> {
     pub(crate) async fn execute(&self, sql: &'static str, params: Params<'_>) -> Result<u64, Fault> {
         let statement = self.prepared(sql).await?;
         self.counters.statements.fetch_add(1, Ordering::Relaxed);
-        Ok(self.client.execute(&statement, params).await?)
+        Ok(self.answer(self.client.execute(&statement, params)).await??)
     }
 
     pub(crate) fn count_statements(&self, count: usize) {
@@ -229,9 +305,42 @@ impl managed::Manager for Manager {
     }
 
     async fn recycle(&self, conn: &mut Conn<'static>, _: &Metrics) -> RecycleResult<Fault> {
-        if conn.is_closed() {
+        if !conn.is_at_rest() {
             return Err(RecycleError::message("closed"));
         }
         Ok(())
+    }
+}
+
+/// A connection of the pool. It goes back there only if it is at rest; else it is closed, and the server rolls back.
+pub(crate) struct Pooled(Option<Object<Manager>>);
+
+impl Pooled {
+    /// Takes it out of the pool.
+    pub(crate) fn close(mut self) {
+        self.0.take().map(Object::take);
+    }
+}
+
+impl From<Object<Manager>> for Pooled {
+    fn from(object: Object<Manager>) -> Self {
+        Self(Some(object))
+    }
+}
+
+impl std::ops::Deref for Pooled {
+    type Target = Conn<'static>;
+
+    fn deref(&self) -> &Conn<'static> {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        let Some(object) = self.0.take() else { return };
+        if !object.is_at_rest() {
+            drop(Object::take(object));
+        }
     }
 }

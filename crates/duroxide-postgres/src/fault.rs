@@ -10,6 +10,8 @@ pub(crate) enum Fault {
     Storage(tokio_postgres::Error),
     /// No connection could be had.
     NoConnection(String),
+    /// The server did not answer for so long.
+    NoAnswer(std::time::Duration),
     /// The answer to COMMIT did not come.
     UnknownOutcome(String),
     /// It takes a row that is not remembered.
@@ -51,6 +53,9 @@ impl Fault {
         match self {
             Self::Storage(error) => storage_error(operation, error),
             Self::NoConnection(message) => ProviderError::retryable(operation, message),
+            Self::NoAnswer(time) => {
+                ProviderError::retryable(operation, format!("PostgreSQL did not answer for {time:?}"))
+            }
             Self::UnknownOutcome(message) => ProviderError::retryable(
                 operation,
                 format!("the answer to the commit was lost, its outcome is unknown: {message}"),
@@ -83,7 +88,7 @@ impl Fault {
                 }
                 None => true,
             },
-            Self::NoConnection(_) | Self::UnknownOutcome(_) => true,
+            Self::NoConnection(_) | Self::NoAnswer(_) | Self::UnknownOutcome(_) => true,
             Self::NotRemembered
             | Self::LockLost
             | Self::NotFound(_)

@@ -191,7 +191,7 @@ impl Carrier {
             }
         };
         let rolled_back = match &self.conn {
-            Some(conn) if !ended => conn.execute("ROLLBACK", &[]).await.is_ok(),
+            Some(conn) if !ended => conn.roll_back().await.is_ok(),
             Some(_) | None => false,
         };
         if !rolled_back {

@@ -22,7 +22,8 @@ pub struct PostgresOptions {
     pub pool_size: usize,
     /// How long a call waits for a connection of the pool, and for a new one to be made. 5 s by default.
     pub connect_timeout: Duration,
-    /// How long a statement may run on the server. 30 s by default.
+    /// How long a statement may run on the server. 30 s by default. A connection whose server says nothing for
+    /// [`Self::connect_timeout`] longer is given up. Zero: no limit for either.
     pub statement_timeout: Duration,
     /// How long a statement may wait for a row that another transaction holds. 10 s by default.
     pub lock_timeout: Duration,

@@ -42,6 +42,18 @@ impl Pipeline {
 
     /// Sends all, as a transaction of its own unless one has begun, and waits for its end.
     pub(crate) async fn commit(
+        self,
+        conn: &Conn<'_>,
+        transaction: Transaction,
+    ) -> Result<Vec<Vec<Row>>, Fault> {
+        match self.run_and_commit(conn, transaction).await {
+            Ok(answers) => Ok(answers),
+            Err(Fault::NoAnswer(time)) => Err(Fault::UnknownOutcome(format!("no answer for {time:?}"))),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    async fn run_and_commit(
         mut self,
         conn: &Conn<'_>,
         transaction: Transaction,
@@ -67,7 +79,7 @@ impl Pipeline {
         }
     }
 
-    /// Sends all and waits for all. An error means that nothing was sent.
+    /// Sends all and waits for all. An error means that nothing was sent, or that no answer came.
     pub(crate) async fn run(self, conn: &Conn<'_>) -> Result<Answers, Fault> {
         let mut statements: Vec<Statement> = Vec::with_capacity(self.steps.len());
         for (sql, _) in &self.steps {
@@ -85,14 +97,17 @@ impl Pipeline {
                 std::task::Poll::Pending => Pending::Waiting(answer),
             });
         }
-        let mut answers = Vec::with_capacity(pending.len());
-        for one in pending {
-            answers.push(match one {
-                Pending::Done(answer) => answer,
-                Pending::Waiting(answer) => answer.await,
-            });
-        }
-        Ok(Answers(answers))
+        let all = async {
+            let mut answers = Vec::with_capacity(pending.len());
+            for one in pending {
+                answers.push(match one {
+                    Pending::Done(answer) => answer,
+                    Pending::Waiting(answer) => answer.await,
+                });
+            }
+            Answers(answers)
+        };
+        conn.answer(all).await
     }
 }
 

@@ -123,7 +123,7 @@ pub(crate) async fn fetch(
     manual: Option<Ms>,
     request: &WorkRequest,
 ) -> Result<Look<RawWork>, Fault> {
-    conn.execute("BEGIN", &[]).await?;
+    conn.begin().await?;
     let now: Ms = conn.first(NOW, &[&manual]).await?.map_or(0, |row| row.get(0));
     let mut fetch = Fetch {
         conn,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::{Object, Pool, Timeouts};
+use deadpool::managed::{Pool, Timeouts};
 use duroxide::failpoint;
 use duroxide::providers::support::Waiters;
 use duroxide::providers::{ProviderError, ProviderErrorKind};
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::call::{Call, Task};
 use crate::carrier::{Carrier, Inbox, closed};
-use crate::connection::{Conn, Manager, Target};
+use crate::connection::{Conn, Manager, Pooled, Target};
 use crate::effects::Effects;
 use crate::fault::Fault;
 use crate::listener::Listener;
@@ -21,9 +21,6 @@ use crate::set_aside::{self, SetAsideItem};
 use crate::statistics::{Counters, PostgresStatistics, count_conflict};
 use crate::values::{Ms, to_column};
 use crate::{messages, release, schema};
-
-/// A connection of the pool.
-pub(crate) type Pooled = Object<Manager>;
 
 /// How often a transaction of a management call is tried again when others are in its way.
 const MAX_CONFLICTS: u32 = 20;
@@ -137,7 +134,7 @@ impl PostgresProvider {
     }
 
     pub(crate) async fn pooled(&self) -> Result<Pooled, Fault> {
-        Ok(self.pool.get().await?)
+        Ok(self.pool.get().await?.into())
     }
 
     /// Has a call carried out in the next transaction.
@@ -156,8 +153,8 @@ impl PostgresProvider {
         fault: Fault,
         conflicts: &mut u32,
     ) -> Option<ProviderError> {
-        // A connection on which something went wrong is not used again.
-        drop(Object::take(conn));
+        // It may lead to a server that does not write any more.
+        conn.close();
         if !fault.is_conflict() || *conflicts == MAX_CONFLICTS {
             return Some(fault.into_error(operation));
         }
@@ -185,8 +182,8 @@ macro_rules! transaction {
         let mut conflicts = 0;
         loop {
             let $conn = $store.conn($operation).await?;
-            let outcome = match $conn.execute("BEGIN", &[]).await {
-                Ok(_) => $crate::store::end(&$conn, $body.await).await,
+            let outcome = match $conn.begin().await {
+                Ok(()) => $crate::store::end(&$conn, $body.await).await,
                 Err(fault) => Err(fault),
             };
             match outcome {
@@ -212,19 +209,20 @@ pub(crate) async fn end<T>(conn: &Conn<'_>, outcome: Result<T, Fault>) -> Result
         Ok(value) => value,
         Err(fault) => {
             // If this fails the connection is closed, which rolls back as well.
-            drop(conn.execute("ROLLBACK", &[]).await);
+            drop(conn.roll_back().await);
             return Err(fault);
         }
     };
     failpoint::pass(BEFORE_COMMIT);
-    match conn.execute("COMMIT", &[]).await {
-        Ok(_) => {
+    match conn.commit().await {
+        Ok(()) => {
             failpoint::pass(AFTER_COMMIT);
             Ok(value)
         }
         Err(Fault::Storage(error)) if error.as_db_error().is_none() => {
             Err(Fault::UnknownOutcome(error.to_string()))
         }
+        Err(Fault::NoAnswer(time)) => Err(Fault::UnknownOutcome(format!("no answer for {time:?}"))),
         Err(fault) => Err(fault),
     }
 }

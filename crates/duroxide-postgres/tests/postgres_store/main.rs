@@ -3,6 +3,7 @@
 mod backups;
 mod caller;
 mod cluster;
+mod dropped;
 mod health;
 mod opening;
 mod outages;

@@ -97,6 +97,26 @@ async fn an_answer_lost_behind_its_commit_loses_and_repeats_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn connections_that_fall_silent_are_given_up_and_lose_nothing() {
+    let proxy = Proxy::start(&url()).await;
+    let second = Duration::from_secs(1);
+    let impatient =
+        PostgresOptions { statement_timeout: second, connect_timeout: second, ..options(&new_schema()) };
+    let store = Arc::new(PostgresProvider::new(&proxy.url, Some(impatient)).await.expect("opened"));
+    let client = Client::new(store.clone());
+    let _node = node(store.clone()).await;
+    for round in 0..3 {
+        proxy.silence();
+        let begun = std::time::Instant::now();
+        // What an answer is waited for, twice: by a call that is under way and by one behind it.
+        start_all(&client, 20 * (round + 1)).await;
+        audit_all(&client, 20 * (round + 1)).await;
+        assert!(begun.elapsed() < Duration::from_secs(20), "noticed after {:?}", begun.elapsed());
+    }
+    assert!(store.statistics().reconnects >= 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_became_read_only_is_unavailable_until_it_writes_again() {
     let server = Server::start(Durability::Relaxed).expect("a server of its own");
     let store = PostgresProvider::new(server.url(), Some(options("readonly"))).await.expect("opened");

@@ -15,6 +15,10 @@ macro_rules! __for_each_provider_validation {
                 each_queue_refuses_what_belongs_into_the_other,
                 a_repeated_ack_is_a_lost_lock_and_changes_nothing,
             }
+            dropped_calls {
+                a_dropped_deletion_happens_wholly_or_not_at_all,
+                a_dropped_commit_happens_wholly_or_not_at_all,
+            }
             instance_locking {
                 a_locked_instance_is_not_fetched_again,
                 instances_are_locked_one_by_one,

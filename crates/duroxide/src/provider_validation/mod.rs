@@ -22,6 +22,7 @@ pub mod cancellation;
 pub mod capability_filtering;
 pub mod continue_as_new;
 pub mod deletion;
+pub mod dropped_calls;
 pub mod handler_routing;
 pub mod health;
 pub mod instance_locking;

@@ -1,0 +1,40 @@
+//! Calls whose caller goes away in their middle leave nothing behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::Client;
+use duroxide_postgres::PostgresOptions;
+
+use crate::programs::{audit_all, node, start_all};
+use crate::support::{new_schema, open, options, raw};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_transaction_stays_open_behind_a_call_that_is_dropped() {
+    let schema = new_schema();
+    let name = format!("dropped {schema}");
+    let options = PostgresOptions { application_name: name.clone(), pool_size: 4, ..options(&schema) };
+    let store = Arc::new(open(options).await);
+    let client = Client::new(store.clone());
+    let raw = raw().await;
+    // Somebody holds what the calls are about: they stop in the middle of their transactions.
+    let _running = node(store).await;
+    start_all(&client, 4).await;
+    audit_all(&client, 4).await;
+    let lock = format!("BEGIN; SELECT FROM {schema}.instances FOR UPDATE");
+    raw.batch_execute(&lock).await.expect("locked");
+    for n in 0..4 {
+        let instance = format!("i{n}");
+        let deletion = client.delete_instance(&instance, false);
+        tokio::time::timeout(Duration::from_millis(200), deletion).await.expect_err("it waits for the lock");
+    }
+    raw.batch_execute("COMMIT").await.expect("free again");
+    let open = "SELECT count(*) FROM pg_stat_activity \
+                WHERE application_name = $1 AND state LIKE 'idle in transaction%'";
+    let begun = std::time::Instant::now();
+    while raw.query_one(open, &[&name]).await.expect("counted").get::<_, i64>(0) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "a transaction stays open");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    audit_all(&client, 4).await;
+}
