@@ -195,6 +195,7 @@ impl Weather {
             Fault::Reorder => Some("delivered in another order"),
             Fault::RunDry => Some("fetch found nothing"),
             Fault::SkewTime(_)
+            | Fault::Drop(_)
             | Fault::Corrupt
             | Fault::Refuse
             | Fault::Panic

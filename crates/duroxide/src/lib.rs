@@ -10,6 +10,8 @@
 
 pub mod client;
 pub mod clock;
+#[cfg(any(feature = "provider-test", feature = "test-hooks"))]
+mod drop_after;
 #[doc(hidden)]
 pub mod failpoint;
 #[cfg(feature = "provider-test")]

@@ -1,29 +1,12 @@
 //! A caller may go away in the middle of a call. What it asked for happens wholly or not at all.
 
-use std::future::Future;
-use std::pin::pin;
-use std::task::Poll;
-
 use super::ProviderFactory;
 use super::fixture::{Commit, Store, activity, scheduled, start, started};
+use crate::drop_after::drop_after;
 use crate::providers::{InstanceFilter, ProviderErrorKind};
 
 /// More than any call waits.
 const MANY: u32 = 300;
-
-/// Drops a call when it goes on for the `polls + 1`th time. `None` if it had not ended by then.
-async fn drop_after<F: Future>(polls: u32, call: F) -> Option<F::Output> {
-    let mut call = pin!(call);
-    let mut left = polls;
-    std::future::poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        call.as_mut().poll(context).map(Some)
-    })
-    .await
-}
 
 /// Whoever comes next, and commits.
 async fn next_caller(store: &Store<'_>) {
@@ -35,17 +18,17 @@ async fn next_caller(store: &Store<'_>) {
 /// An instance is there with its history, or gone, wherever its deletion stops.
 pub async fn a_dropped_deletion_happens_wholly_or_not_at_all(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;
-    for polls in 1..MANY {
-        let id = format!("d{polls}");
+    for times in 1..MANY {
+        let id = format!("d{times}");
         store.finish(&id).await;
-        let deleted = drop_after(polls, store.admin().delete_instance(&id, false)).await;
+        let deleted = drop_after(times, store.admin().delete_instance(&id, false)).await;
         for _ in 0..3 {
             next_caller(&store).await;
         }
         // The history first: a deletion that is still under way may end in between.
         let history = store.history(&id).await;
         let listed = store.admin().list_instances().await.expect("listed").contains(&id);
-        assert!(!listed || history.len() == 2, "dropped after {polls}: {history:?} is left of {id}");
+        assert!(!listed || history.len() == 2, "dropped after {times}: {history:?} is left of {id}");
         let Some(deleted) = deleted else { continue };
         deleted.expect("nothing is in the way");
         assert!(!listed, "{id} was deleted");
@@ -57,18 +40,18 @@ pub async fn a_dropped_deletion_happens_wholly_or_not_at_all(factory: &dyn Provi
 /// A turn's events and its work are there together, wherever its commit stops; if they are not, the lock still holds.
 pub async fn a_dropped_commit_happens_wholly_or_not_at_all(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;
-    for polls in 1..MANY {
-        let id = format!("c{polls}");
+    for times in 1..MANY {
+        let id = format!("c{times}");
         store.send(start(&id)).await;
         let turn = store.turn_of(&id).await;
         let commit = Commit::of(&turn).events([started(&id, 1), scheduled(2, &id)]).work([activity(&id, 2)]);
-        let committed = drop_after(polls, store.try_commit(&turn, commit.clone())).await;
+        let committed = drop_after(times, store.try_commit(&turn, commit.clone())).await;
         next_caller(&store).await;
         match store.try_commit(&turn, commit).await {
             Ok(()) => assert!(committed.is_none(), "{id} was committed"),
             Err(error) => assert_eq!(error.kind(), ProviderErrorKind::LockLost, "{error}"),
         }
-        assert_eq!(store.history(&id).await.len(), 2, "dropped after {polls}");
+        assert_eq!(store.history(&id).await.len(), 2, "dropped after {times}");
         let work = store.work().await;
         assert_eq!(work.item, activity(&id, 2));
         store.expect_no_work().await;

@@ -30,6 +30,7 @@ pub(super) fn changed(mut turn: FetchedTurn, faults: &[Fault]) -> FetchedTurn {
             | Fault::LoseAnswer
             | Fault::DelayBefore(_)
             | Fault::DelayAfter(_)
+            | Fault::Drop(_)
             | Fault::ExpireLock
             | Fault::RunDry
             | Fault::Refuse

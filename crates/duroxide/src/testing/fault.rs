@@ -17,6 +17,9 @@ pub enum Fault {
     DelayBefore(Duration),
     /// The answer comes late.
     DelayAfter(Duration),
+    /// The caller lets the call go on so many times and then goes away: the call is dropped in its middle. The store
+    /// may do it all the same.
+    Drop(u32),
     /// The lock that a fetch or a renewal asks for expires at once.
     ExpireLock,
     /// A fetch of turns tells a time that is off by so many milliseconds.

@@ -37,6 +37,7 @@
 //! | [`Fault::FailBefore`] | fails before the commit |
 //! | [`Fault::LoseAnswer`] | commits and loses the answer |
 //! | [`Fault::DelayBefore`], [`Fault::DelayAfter`] | delays, also beyond a lock |
+//! | [`Fault::Drop`] | a caller that goes away in the middle of a call |
 //! | [`Fault::ExpireLock`] | a lock that expires at once |
 //! | [`Fault::SkewTime`], [`SteppedClock`] | time that is wrong or jumps |
 //! | [`Fault::Duplicate`], [`Fault::Reorder`] | deliveries twice, or in another order |

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::observer::Nobody;
 use super::{Fault, FaultSource, FrozeWhen, Line, Method, Observer};
+use crate::drop_after::drop_after;
 use crate::providers::{Provider, ProviderError, ProviderErrorKind, WorkItem};
 
 /// A store between the runtime and another store, whose calls fail as told. See [the module](super).
@@ -207,7 +208,13 @@ impl FaultProvider {
         let answer = tokio::select! {
             biased;
             () = self.frozen.cancelled() => std::future::pending().await,
-            answer = work => answer,
+            answer = unless_dropped(faults, work) => match answer {
+                Some(answer) => answer,
+                None => {
+                    faults.iter().for_each(|fault| self.observer.suffers(method, *fault));
+                    return Err(gone(method));
+                }
+            },
             () = self.line.stopped(method) => {
                 self.observer.cut_off(method);
                 return Err(gone(method));
@@ -254,6 +261,7 @@ impl FaultProvider {
                 }
                 Fault::LoseAnswer
                 | Fault::DelayAfter(_)
+                | Fault::Drop(_)
                 | Fault::ExpireLock
                 | Fault::SkewTime(_)
                 | Fault::Duplicate
@@ -293,7 +301,12 @@ impl FaultProvider {
                 | Fault::RunDry
                 | Fault::Corrupt
                 | Fault::Pretend => self.observer.suffers(method, *fault),
-                Fault::FailBefore | Fault::DelayBefore(_) | Fault::Refuse | Fault::Panic | Fault::Freeze => {}
+                Fault::FailBefore
+                | Fault::DelayBefore(_)
+                | Fault::Drop(_)
+                | Fault::Refuse
+                | Fault::Panic
+                | Fault::Freeze => {}
             }
         }
         if self.is_frozen() { std::future::pending().await } else { Ok(()) }
@@ -303,6 +316,16 @@ impl FaultProvider {
         self.freeze();
         self.observer.froze(method, when);
         std::future::pending().await
+    }
+}
+
+/// The answer, unless the call is dropped in its middle.
+async fn unless_dropped<T>(faults: &[Fault], work: impl Future<Output = T>) -> Option<T> {
+    let dropped =
+        faults.iter().find_map(|fault| if let Fault::Drop(times) = fault { Some(*times) } else { None });
+    match dropped {
+        Some(times) => drop_after(times, work).await,
+        None => Some(work.await),
     }
 }
 

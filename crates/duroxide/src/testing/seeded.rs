@@ -19,6 +19,8 @@ pub struct FaultRates {
     pub delay: u64,
     /// The longest delay; the shortest is a millisecond.
     pub longest_delay: Duration,
+    /// [`Fault::Drop`], after a few times
+    pub dropped: u64,
     /// [`Fault::ExpireLock`]
     pub expire_lock: u64,
     /// [`Fault::Duplicate`]
@@ -39,6 +41,7 @@ impl FaultRates {
             lose_answer: 400,
             delay: 300,
             longest_delay: Duration::from_millis(200),
+            dropped: 200,
             expire_lock: 100,
             duplicate: 300,
             reorder: 200,
@@ -93,6 +96,7 @@ impl FaultSource for SeededFaults {
             lose_answer,
             delay,
             longest_delay: _,
+            dropped,
             expire_lock,
             duplicate,
             reorder,
@@ -102,6 +106,7 @@ impl FaultSource for SeededFaults {
         let kinds = [
             (fail_before, Fault::FailBefore),
             (lose_answer, Fault::LoseAnswer),
+            (dropped, Fault::Drop(1 + u32::try_from(self.next() % 8).unwrap_or(0))),
             (expire_lock, Fault::ExpireLock),
             (duplicate, Fault::Duplicate),
             (reorder, Fault::Reorder),

@@ -13,6 +13,7 @@ mod big_tree;
 mod capacity;
 mod deadlines;
 mod deployment;
+mod dropped;
 mod error_texts;
 mod hanging;
 mod injected;
