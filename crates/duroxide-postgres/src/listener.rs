@@ -26,6 +26,8 @@ pub(crate) struct Listener {
     inbox: Arc<Inbox>,
     waiters: Arc<Waiters>,
     counters: Arc<Counters>,
+    /// How long nothing is heard before the server is asked whether it is there.
+    silence: Duration,
 }
 
 /// Hands what is said to the listener.
@@ -64,7 +66,9 @@ impl Listener {
         waiters: Arc<Waiters>,
         counters: Arc<Counters>,
     ) -> Self {
-        Self { target, channel: channel(&options.schema), inbox, waiters, counters }
+        let silence = Some(options.statement_timeout).filter(|limit| !limit.is_zero());
+        let silence = silence.unwrap_or(PostgresOptions::default().statement_timeout);
+        Self { target, channel: channel(&options.schema), inbox, waiters, counters, silence }
     }
 
     /// Runs until it is aborted.
@@ -72,19 +76,13 @@ impl Listener {
         let mut pause = FIRST_PAUSE;
         loop {
             match self.listen().await {
-                Ok((conn, mut said)) => {
+                Ok((conn, said)) => {
                     pause = FIRST_PAUSE;
                     // What was said while nobody listened is not said again.
                     self.wake_all();
-                    while let Some(text) = said.recv().await {
-                        self.hear(&text);
-                    }
-                    drop(conn);
+                    self.hear_all(&conn, said).await.unwrap_or_else(failed);
                 }
-                Err(fault) => {
-                    let error = fault.into_error("listen");
-                    tracing::debug!(target: "duroxide::runtime", %error, "other processes cannot be listened to");
-                }
+                Err(fault) => failed(fault),
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -94,8 +92,23 @@ impl Listener {
     async fn listen(&self) -> Result<(Conn<'static>, mpsc::UnboundedReceiver<String>), Fault> {
         let (sender, said) = mpsc::unbounded_channel();
         let conn = self.target.open(Forward(sender)).await?;
-        conn.client.batch_execute(&format!("LISTEN {}", self.channel)).await?;
+        conn.answer(conn.client.batch_execute(&format!("LISTEN {}", self.channel))).await??;
         Ok((conn, said))
+    }
+
+    /// Hears what is said until the connection ends or falls silent.
+    async fn hear_all(
+        &self,
+        conn: &Conn<'static>,
+        mut said: mpsc::UnboundedReceiver<String>,
+    ) -> Result<(), Fault> {
+        loop {
+            match tokio::time::timeout(self.silence, said.recv()).await {
+                Ok(Some(text)) => self.hear(&text),
+                Ok(None) => return Ok(()),
+                Err(_) => drop(conn.execute("SELECT 1", &[]).await?),
+            }
+        }
     }
 
     fn wake_all(&self) {
@@ -121,4 +134,9 @@ impl Listener {
             _ => self.wake_all(),
         }
     }
+}
+
+fn failed(fault: Fault) {
+    let error = fault.into_error("listen");
+    tracing::debug!(target: "duroxide::runtime", %error, "other processes cannot be listened to");
 }

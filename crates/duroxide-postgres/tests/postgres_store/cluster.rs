@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use duroxide::{Client, OrchestrationStatus};
-use duroxide_postgres::PostgresOptions;
+use duroxide_postgres::{PostgresOptions, PostgresProvider};
 
 use crate::programs::{PATIENCE, node};
-use crate::support::{new_schema, open, options, raw};
+use crate::proxy::Proxy;
+use crate::support::{new_schema, open, options, raw, url};
 
 /// No look but for notifications.
 fn only_notified(schema: &str) -> PostgresOptions {
@@ -42,6 +43,22 @@ async fn a_lost_listener_comes_back() {
          WHERE query LIKE 'LISTEN duroxide_%' AND pid <> pg_backend_pid()";
     // Those of other tests come back as well.
     raw.execute(listeners, &[]).await.expect("ended");
+    client.start_orchestration("a", "FiveSteps", "x").await.expect("started");
+    let status = client.wait_for_orchestration("a", PATIENCE).await.expect("seen");
+    assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_that_falls_silent_comes_back() {
+    let schema = new_schema();
+    let proxy = Proxy::start(&url()).await;
+    let second = Duration::from_secs(1);
+    let impatient =
+        PostgresOptions { statement_timeout: second, connect_timeout: second, ..only_notified(&schema) };
+    let worker = Arc::new(PostgresProvider::new(&proxy.url, Some(impatient)).await.expect("opened"));
+    let _node = node(worker.clone()).await;
+    let client = Client::new(Arc::new(open(only_notified(&schema)).await));
+    proxy.silence();
     client.start_orchestration("a", "FiveSteps", "x").await.expect("started");
     let status = client.wait_for_orchestration("a", PATIENCE).await.expect("seen");
     assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
