@@ -5,6 +5,7 @@ use std::time::Duration;
 use duroxide::EventKind;
 use duroxide::providers::sqlite::SqliteOptions;
 use duroxide::providers::{Provider, ProviderErrorKind, WaitUntil};
+use futures::FutureExt;
 
 use crate::fixture::{
     Ack, LONG, NOW, Place, activity, assert_kind, enqueue, event, fetch, start, turn_request, work_request,
@@ -40,6 +41,40 @@ async fn two_providers_on_one_file_wake_each_other() {
     );
     assert!(status.unwrap().is_terminal());
     assert!(began.elapsed() < Duration::from_secs(10), "woken, not timed out: {:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_store_at_work_notices_what_another_committed() {
+    let place = Place::new();
+    // It never looks while it waits: what it does itself must be enough.
+    let options = SqliteOptions { shared_file_poll_interval: LONG, ..Default::default() };
+    let (one, two) = (place.open_with(options).await, place.open().await);
+    let mut waiting = Box::pin(one.fetch_turns(turn_request(1, LONG)));
+    assert!((&mut waiting).now_or_never().is_none());
+    one.enqueue_for_worker(activity("b", 1)).await.unwrap();
+    enqueue(&two, start("a")).await;
+    assert!((&mut waiting).now_or_never().is_none());
+    one.enqueue_for_worker(activity("b", 2)).await.unwrap();
+    let served = tokio::time::timeout(Duration::from_secs(10), waiting).await;
+    assert_eq!(served.expect("served with the call").unwrap()[0].item.instance, "a");
+}
+
+#[tokio::test]
+async fn a_store_does_not_take_its_own_commits_for_another_s() {
+    let place = Place::new();
+    let interval = Duration::from_millis(1);
+    let store =
+        place.open_with(SqliteOptions { shared_file_poll_interval: interval, ..Default::default() }).await;
+    for id in 1..20 {
+        store.enqueue_for_worker(activity("a", id)).await.unwrap();
+        let nothing = store.fetch_turns(turn_request(1, interval * 5)).await.unwrap();
+        assert!(nothing.is_empty());
+    }
+    assert_eq!(store.statistics().foreign_changes, 0);
+    let other = place.open().await;
+    enqueue(&other, start("a")).await;
+    assert_eq!(store.fetch_turns(turn_request(1, LONG)).await.unwrap().len(), 1);
+    assert!(store.statistics().foreign_changes > 0);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use super::db::Db;
 use super::fault::{Fault, storage_error};
 use super::parked::{Looked, Request};
 use super::readers::Read;
-use super::shared_file::Foreign;
+use super::shared_file::SharedFile;
 use super::statistics::count;
 use super::tx::{Effects, Tx};
 use super::values::to_column;
@@ -45,11 +45,7 @@ impl Writer {
         if let Err(error) = self.db.execute("BEGIN IMMEDIATE", []) {
             return self.fail_to_begin(group, error);
         }
-        if let Some(Foreign::Changed) =
-            self.shared_file.as_mut().map(super::shared_file::SharedFile::look_at_log)
-        {
-            self.foreign_change();
-        }
+        self.look_for_foreign_changes(SharedFile::ask);
         let changes_before = self.db.db().total_changes();
         self.carry_out(&mut group);
         if !group.broken {
@@ -141,9 +137,6 @@ impl Writer {
             self.turns.rolled_back(&failure);
             self.work.rolled_back(&failure);
             return self.read(group.reads);
-        }
-        if let Some(shared_file) = &mut self.shared_file {
-            shared_file.note_own_commit();
         }
         // Counted first, so that whoever has an answer finds it counted.
         let calls = group.calls.len() + self.work.served() + self.turns.served();

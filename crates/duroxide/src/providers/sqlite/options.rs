@@ -21,7 +21,7 @@ pub struct SqliteOptions {
     /// Where the store takes its time from. The system's clock by default.
     pub clock: Arc<dyn Clock>,
     /// How often a waiting store looks whether another process changed the file. 100 ms by default. The
-    /// look is at the log's metadata and runs no statement.
+    /// look is at the log's metadata and runs a statement only when they have changed.
     pub shared_file_poll_interval: Duration,
     /// Connections, each with its thread, for reading while the writer commits. At least 1; 2 by default.
     pub reader_connections: usize,

@@ -1,4 +1,11 @@
 //! Noticing that another process changed the file.
+//!
+//! SQLite itself knows: the data version of a connection changes with every commit of another. A store that has
+//! work to do asks for it in the transaction that it begins anyway. One that waits looks at the log's metadata,
+//! which runs no statement, and asks when they have changed.
+//!
+//! A busy store leaves the metadata alone. A file system that gives exact times only to files whose times somebody
+//! looks at would have to write the log's inode with every commit, and each would take up to half as long again.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -42,32 +49,22 @@ impl SharedFile {
         Ok(Self { seen: state_of(&log), log, data_version, asked_at: Instant::now() })
     }
 
-    /// Takes the log as it is now for our own work. To be called right after a commit.
-    pub(super) fn note_own_commit(&mut self) {
-        self.seen = state_of(&self.log);
-    }
-
-    /// Looks at the log's metadata. Runs no statement.
-    pub(super) fn look_at_log(&mut self) -> Foreign {
+    /// Looks at the log's metadata, and asks SQLite when they have changed, and now and then.
+    pub(super) fn look(&mut self, db: &Db) -> rusqlite::Result<Foreign> {
         let state = state_of(&self.log);
-        if state == self.seen {
-            return Foreign::Unchanged;
+        if state == self.seen && self.asked_at.elapsed() < DATA_VERSION_INTERVAL {
+            return Ok(Foreign::Unchanged);
         }
         self.seen = state;
-        Foreign::Changed
+        self.ask(db)
     }
 
-    /// Looks at the metadata and, now and then, asks SQLite.
-    pub(super) fn look(&mut self, db: &Db) -> rusqlite::Result<Foreign> {
-        let by_log = self.look_at_log();
-        if self.asked_at.elapsed() < DATA_VERSION_INTERVAL {
-            return Ok(by_log);
-        }
-        self.asked_at = Instant::now();
+    /// Asks SQLite. Our own commits do not count.
+    pub(super) fn ask(&mut self, db: &Db) -> rusqlite::Result<Foreign> {
         let version = data_version(db)?;
-        let by_version = if version == self.data_version { Foreign::Unchanged } else { Foreign::Changed };
-        self.data_version = version;
-        Ok(if by_log == Foreign::Changed { by_log } else { by_version })
+        self.asked_at = Instant::now();
+        let before = std::mem::replace(&mut self.data_version, version);
+        Ok(if version == before { Foreign::Unchanged } else { Foreign::Changed })
     }
 }
 

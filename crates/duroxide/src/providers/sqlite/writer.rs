@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::Message;
-use super::db::OwnDb;
+use super::db::{Db, OwnDb};
 use super::options::SqliteOptions;
 use super::parked::Lane;
 use super::shared_file::{Foreign, SharedFile};
@@ -91,7 +91,7 @@ impl Writer {
                 self.just_answered = true;
             }
             None => {
-                self.look_for_foreign_changes();
+                self.look_for_foreign_changes(SharedFile::look);
                 if self.turns.next_due().min(self.work.next_due()) <= self.now() {
                     self.run_group(None);
                 }
@@ -151,9 +151,12 @@ impl Writer {
     }
 
     /// Looks whether another process changed the file; then everything that waits must be looked at again.
-    fn look_for_foreign_changes(&mut self) {
+    pub(super) fn look_for_foreign_changes(
+        &mut self,
+        look: impl FnOnce(&mut SharedFile, &Db<'_>) -> rusqlite::Result<Foreign>,
+    ) {
         let Some(shared_file) = &mut self.shared_file else { return };
-        match shared_file.look(&self.db.db()) {
+        match look(shared_file, &self.db.db()) {
             Ok(Foreign::Unchanged) => {}
             Ok(Foreign::Changed) => self.foreign_change(),
             Err(error) => {
@@ -162,7 +165,7 @@ impl Writer {
         }
     }
 
-    pub(super) fn foreign_change(&mut self) {
+    fn foreign_change(&mut self) {
         count(&self.counters.foreign_changes, 1);
         self.turns.due_at(Ms::MIN);
         self.work.due_at(Ms::MIN);
