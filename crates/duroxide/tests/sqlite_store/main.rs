@@ -21,6 +21,8 @@ mod migrations;
 mod opening;
 mod pinned_versions;
 #[cfg(test)]
+mod served_together;
+#[cfg(test)]
 mod sharing;
 #[cfg(test)]
 mod turns;

@@ -28,9 +28,13 @@ use crate::providers::{
 pub(super) struct Look<T> {
     /// What was locked.
     pub(super) items: Vec<T>,
-    /// If nothing was: when something may be ready without any further call.
+    /// When something more may be ready for the same question without any further call, besides the expiry of
+    /// the locks just taken. [`AT_ONCE`] when it may be already.
     pub(super) next_due: Ms,
 }
+
+/// The next due time of a look that may have left something behind.
+pub(super) const AT_ONCE: Ms = Ms::MIN;
 
 /// A locked instance whose history is still encoded.
 #[derive(Debug)]
@@ -71,10 +75,7 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
     let mut suspects = request.suspects;
     let mut items = Vec::new();
     loop {
-        let (candidates, next_due) = candidates(tx, request, suspects, max_items - items.len())?;
-        if candidates.is_empty() {
-            return Ok(Look { items, next_due });
-        }
+        let Found { candidates, next_due } = candidates(tx, request, suspects, max_items - items.len())?;
         let mut passed_over = false;
         for candidate in candidates {
             match take(tx, candidate.key, request)? {
@@ -92,7 +93,9 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
             }
         }
         if items.len() >= max_items || !passed_over {
-            return Ok(Look { items, next_due: NEVER });
+            // After a suspect the question was another than that of the next who asks.
+            let next_due = if suspects == request.suspects { next_due } else { AT_ONCE };
+            return Ok(Look { items, next_due });
         }
     }
 }
@@ -121,16 +124,18 @@ pub(super) fn filtered_out(
     })
 }
 
+/// Instances to be taken.
+struct Found {
+    candidates: Vec<Candidate>,
+    /// When there may be more of them.
+    next_due: Ms,
+}
+
 /// The ready instances that have been so longest, at most one suspect among them, and the next due time.
 ///
 /// Looks at the few distinct versions among all ready instances, and in each at its oldest rows: the cost
 /// does not depend on how many are behind those.
-fn candidates(
-    tx: &Tx<'_>,
-    request: &TurnRequest,
-    suspects: Suspects,
-    wanted: usize,
-) -> Result<(Vec<Candidate>, Ms), Fault> {
+fn candidates(tx: &Tx<'_>, request: &TurnRequest, suspects: Suspects, wanted: usize) -> Result<Found, Fault> {
     let mut clean = Vec::new();
     let mut suspect: Option<Candidate> = None;
     let mut next_due = NEVER;
@@ -142,10 +147,13 @@ fn candidates(
             suspect = suspect.into_iter().chain(oldest(tx, lane, request, 1, &mut next_due)?).min();
         }
     }
+    if clean.len() >= wanted {
+        next_due = AT_ONCE;
+    }
     clean.extend(suspect);
     clean.sort_unstable();
     clean.truncate(wanted);
-    Ok((clean, next_due))
+    Ok(Found { candidates: clean, next_due })
 }
 
 /// The distinct packed versions among the instances whose inbox is not empty.

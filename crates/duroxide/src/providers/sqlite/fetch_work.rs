@@ -7,7 +7,7 @@ use duroxide_core::WorkItem;
 
 use super::db::Db;
 use super::fault::Fault;
-use super::fetch_turn::Look;
+use super::fetch_turn::{AT_ONCE, Look};
 use super::history::rows;
 use super::route_work::{self, Lane};
 use super::sessions;
@@ -34,6 +34,9 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<Fetche
     let mut items: Vec<FetchedWork> = Vec::new();
     let mut plain = oldest_without_session(tx, request, suspects, max_items, &mut next_due)?;
     let mut in_session = sessions::oldest(tx, request, suspects, &mut next_due)?;
+    // Sessions and suspects may have more behind what is taken of them, and so may a queue with enough in it.
+    let mut takes_all =
+        in_session.is_none() && plain.len() < max_items && !plain.iter().any(|candidate| candidate.suspect);
     while items.len() < max_items {
         if suspects == Suspects::Refuse {
             plain.retain(|candidate| !candidate.suspect);
@@ -43,6 +46,7 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<Fetche
         let Some(candidate) = candidate else { break };
         let Some(work) = take(tx, candidate.id, request)? else {
             // It was set aside: the next one, perhaps a suspect too, may be older than all that was found.
+            takes_all = false;
             let wanted = max_items - items.len();
             plain = oldest_without_session(tx, request, suspects, wanted, &mut next_due)?;
             in_session = sessions::oldest(tx, request, suspects, &mut next_due)?;
@@ -56,6 +60,9 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<Fetche
             // The session has another head now, or suspects are no longer wanted.
             in_session = sessions::oldest(tx, request, suspects, &mut next_due)?;
         }
+    }
+    if !items.is_empty() && !takes_all {
+        next_due = AT_ONCE;
     }
     Ok(Look { items, next_due })
 }

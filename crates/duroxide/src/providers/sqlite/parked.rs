@@ -23,7 +23,7 @@ pub(super) trait Request: Send + Clone {
     /// Locks what is ready.
     fn look(&self, tx: &mut Tx<'_>) -> Result<Look<Self::Item>, Fault>;
 
-    /// Whether a look for the other that found nothing would have found nothing for this one either.
+    /// Whether a look for the other that left nothing behind would have left nothing for this one either.
     fn same_question(&self, other: &Self) -> bool;
 }
 
@@ -100,13 +100,14 @@ impl<R: Request> ParkedFetch<R, R::Item> {
 /// All fetches that wait at one queue, in the order of their arrival.
 pub(super) struct Lane<R: Request> {
     waiting: Vec<ParkedFetch<R, R::Item>>,
-    /// What was last looked for in vain. Who asks the same again is spared the look until something is due.
+    /// What the last looks left nothing of. Who asks the same again is spared the look until something is due.
     quiet: Vec<Quiet<R>>,
     served: Vec<Served<R>>,
     writer: Sender<Message>,
 }
 
-/// A question whose answer is known to be nothing before a certain time.
+/// A question whose answer is known to be nothing before a certain time: it was asked in vain, or whoever asked it
+/// was given all there was.
 struct Quiet<R> {
     request: R,
     next_due: Ms,
@@ -135,10 +136,14 @@ impl<R: Request> Lane<R> {
 
     pub(super) fn park(&mut self, mut fetch: ParkedFetch<R, R::Item>) {
         fetch.deadline = Instant::now().checked_add(fetch.timeout);
-        if let Some(quiet) = self.quiet.iter().find(|quiet| quiet.request.same_question(&fetch.request)) {
-            fetch.next_due = quiet.next_due;
-        }
+        fetch.next_due = self.quiet_until(&fetch.request);
         self.waiting.push(fetch);
+    }
+
+    /// Until when the answer to a question is known to be nothing.
+    fn quiet_until(&self, request: &R) -> Ms {
+        let known = self.quiet.iter().find(|quiet| quiet.request.same_question(request));
+        known.map_or(Ms::MIN, |quiet| quiet.next_due)
     }
 
     /// Something may be ready at `at`.
@@ -173,46 +178,35 @@ impl<R: Request> Lane<R> {
 
     /// Looks for every fetch that is due. `attempt` carries a look out in a savepoint of its own.
     pub(super) fn serve(&mut self, now: Ms, mut attempt: impl FnMut(&R) -> Looked<R::Item>) {
-        let mut waiting = Vec::with_capacity(self.waiting.len());
-        // Fetches for which nothing was left: a look for another like them is spared.
-        let mut in_vain: Vec<usize> = Vec::new();
         for mut fetch in std::mem::take(&mut self.waiting) {
             if fetch.answer.is_closed() {
                 continue;
             }
             if fetch.next_due <= now {
-                let same = |index: &&usize| {
-                    waiting.get(**index).is_some_and(|other: &ParkedFetch<R, R::Item>| {
-                        other.request.same_question(&fetch.request)
-                    })
-                };
-                if let Some(index) = in_vain.iter().find(same) {
-                    fetch.next_due = waiting.get(*index).map_or(NEVER, |other| other.next_due);
-                } else {
-                    match attempt(&fetch.request) {
-                        Ok(look) if look.items.is_empty() => {
-                            fetch.next_due = look.next_due;
-                            self.remember_quiet(&fetch.request, look.next_due);
-                            in_vain.push(waiting.len());
-                        }
-                        Ok(look) => {
-                            // What was taken may have claimed a session, which answers other questions anew.
-                            self.quiet.clear();
-                            let outcome = Ok(Delivery::new(look.items, self.writer.clone()));
-                            self.served.push(Served { answer: fetch.answer, outcome });
-                            continue;
-                        }
-                        Err(fault) => {
-                            let outcome = Err(fault.into_error(R::OPERATION));
-                            self.served.push(Served { answer: fetch.answer, outcome });
-                            continue;
-                        }
-                    }
-                }
+                // A look for another like it may have left nothing behind.
+                fetch.next_due = self.quiet_until(&fetch.request);
             }
-            waiting.push(fetch);
+            if fetch.next_due > now {
+                self.waiting.push(fetch);
+                continue;
+            }
+            let outcome = match attempt(&fetch.request) {
+                Ok(look) if look.items.is_empty() => {
+                    fetch.next_due = look.next_due;
+                    self.remember_quiet(&fetch.request, look.next_due);
+                    self.waiting.push(fetch);
+                    continue;
+                }
+                Ok(look) => {
+                    // What was taken may have claimed a session, which answers other questions anew.
+                    self.quiet.clear();
+                    self.remember_quiet(&fetch.request, look.next_due);
+                    Ok(Delivery::new(look.items, self.writer.clone()))
+                }
+                Err(fault) => Err(fault.into_error(R::OPERATION)),
+            };
+            self.served.push(Served { answer: fetch.answer, outcome });
         }
-        self.waiting = waiting;
     }
 
     /// How many were served in the transaction under way.
