@@ -7,7 +7,7 @@ use duroxide_core::{
 };
 
 use super::enqueue::{EncodedItem, FullInbox, check_message, create_execution, deliver, put_message, start};
-use super::execution_row::ExecutionRow;
+use super::execution_row::{ExecutionRow, execution_columns};
 use super::fault::Fault;
 use super::history::{Appended, EncodedEvents, append, drop_timers, rows};
 use super::instance_row::{NOT_PINNED, QUEUE_COLUMNS, QueueRow, Status, queue_columns};
@@ -75,7 +75,7 @@ impl TurnCommit {
 
 /// Commits a turn.
 pub(super) fn ack(tx: &mut Tx<'_>, token: Token, commit: &mut TurnCommit) -> Result<(), Fault> {
-    let (mut row, about) = load_held(tx, token)?;
+    let (mut row, about, mut execution) = load_held(tx, token, commit.execution_id)?;
     if let Some(kept) = commit.kept.take() {
         redrive::keep_messages(tx, &row, kept)?;
     }
@@ -85,7 +85,6 @@ pub(super) fn ack(tx: &mut Tx<'_>, token: Token, commit: &mut TurnCommit) -> Res
     row.suspect_before = false;
     row.not_before = 0;
     let route = route(&row, &about, commit);
-    let mut execution = ExecutionRow::load(tx, row.key, commit.execution_id)?;
     let delta = &mut commit.history_delta;
     let appended = append(tx, &mut row, &mut execution, commit.execution_id, delta)?;
     write_metadata(tx, &mut row, &mut execution, commit)?;
@@ -147,14 +146,22 @@ struct Description {
     route_version: String,
 }
 
-fn load_held(tx: &Tx<'_>, token: Token) -> Result<(QueueRow, Description), Fault> {
+/// The instance that the token holds, and the execution that the turn belongs to.
+fn load_held(
+    tx: &Tx<'_>,
+    token: Token,
+    execution_id: u64,
+) -> Result<(QueueRow, Description, ExecutionRow), Fault> {
     const SQL: &str = concat!(
         "SELECT ",
         queue_columns!(),
-        ", i.instance_id, i.name, i.version, i.parent_instance, i.route_name, i.route_version FROM instances i WHERE i.key = ?1"
+        ", i.instance_id, i.name, i.version, i.parent_instance, i.route_name, i.route_version, ",
+        execution_columns!(),
+        " FROM instances i LEFT JOIN executions e ON e.instance_key = i.key AND e.execution_id = ?2 \
+         WHERE i.key = ?1"
     );
     const AT: usize = QUEUE_COLUMNS;
-    let found = tx.db.first(SQL, [token.key], |row| {
+    let found = tx.db.first(SQL, (token.key, to_column(execution_id)), |row| {
         let about = Description {
             instance: row.get(AT)?,
             name: row.get(AT + 1)?,
@@ -163,10 +170,10 @@ fn load_held(tx: &Tx<'_>, token: Token) -> Result<(QueueRow, Description), Fault
             route_name: row.get(AT + 4)?,
             route_version: row.get(AT + 5)?,
         };
-        Ok((QueueRow::from_row(row)?, about))
+        Ok((QueueRow::from_row(row)?, about, ExecutionRow::from_row(row, AT + 6)?))
     })?;
     match found {
-        Some((row, about)) if row.is_held_by(token, tx.now) => Ok((row, about)),
+        Some(held) if held.0.is_held_by(token, tx.now) => Ok(held),
         Some(_) | None => Err(Fault::LockLost),
     }
 }

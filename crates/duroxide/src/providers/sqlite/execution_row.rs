@@ -1,5 +1,6 @@
 //! The row of one execution: how it stands, and how long its history is.
 
+use rusqlite::Row;
 use semver::Version;
 
 use super::instance_row::{Status, status};
@@ -22,6 +23,15 @@ pub(super) struct ExecutionRow {
     is_stored: bool,
 }
 
+/// The columns of [`ExecutionRow`].
+macro_rules! execution_columns {
+    () => {
+        "e.status, e.completed_at, e.pinned_major, e.pinned_minor, e.pinned_patch, e.event_count, \
+         e.last_event_id, e.history_bytes"
+    };
+}
+pub(super) use execution_columns;
+
 /// The version that an execution is pinned to, as it stands in three columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pinned {
@@ -43,37 +53,46 @@ impl From<&Version> for Pinned {
 impl ExecutionRow {
     /// The row of an execution, or of one that is yet to be stored.
     pub(super) fn load(tx: &Tx<'_>, key: i64, execution_id: u64) -> rusqlite::Result<Self> {
-        const SQL: &str = "SELECT status, completed_at, pinned_major, pinned_minor, pinned_patch, event_count, \
-             last_event_id, history_bytes FROM executions WHERE instance_key = ?1 AND execution_id = ?2";
-        let found = tx.db.first(SQL, (key, to_column(execution_id)), |row| {
-            let pinned = match (row.get(2)?, row.get(3)?, row.get(4)?) {
-                (Some(major), Some(minor), Some(patch)) => Some(Pinned { major, minor, patch }),
-                (None, _, _) | (_, None, _) | (_, _, None) => None,
-            };
-            Ok(Self {
-                status: status(row.get(0)?)?,
-                completed_at: row.get(1)?,
-                pinned,
-                event_count: row.get(5)?,
-                last_event_id: from_column(row.get(6)?),
-                history_bytes: row.get(7)?,
-                new_output: None,
-                new_failure: None,
-                is_stored: true,
-            })
-        })?;
-        Ok(found.unwrap_or(Self {
-            status: Status::Running,
-            completed_at: None,
-            pinned: None,
-            event_count: 0,
-            last_event_id: 0,
-            history_bytes: 0,
+        const SQL: &str = concat!(
+            "SELECT ",
+            execution_columns!(),
+            " FROM executions e WHERE e.instance_key = ?1 AND e.execution_id = ?2"
+        );
+        let found = tx.db.first(SQL, (key, to_column(execution_id)), |row| Self::from_row(row, 0))?;
+        Ok(found.unwrap_or(Self::NOT_STORED))
+    }
+
+    /// From the columns that begin at `at`. If they are those of no row: an execution that is yet to be stored.
+    pub(super) fn from_row(row: &Row<'_>, at: usize) -> rusqlite::Result<Self> {
+        let Some(code) = row.get(at)? else { return Ok(Self::NOT_STORED) };
+        let pinned = match (row.get(at + 2)?, row.get(at + 3)?, row.get(at + 4)?) {
+            (Some(major), Some(minor), Some(patch)) => Some(Pinned { major, minor, patch }),
+            (None, _, _) | (_, None, _) | (_, _, None) => None,
+        };
+        Ok(Self {
+            status: status(code)?,
+            completed_at: row.get(at + 1)?,
+            pinned,
+            event_count: row.get(at + 5)?,
+            last_event_id: from_column(row.get(at + 6)?),
+            history_bytes: row.get(at + 7)?,
             new_output: None,
             new_failure: None,
-            is_stored: false,
-        }))
+            is_stored: true,
+        })
     }
+
+    const NOT_STORED: Self = Self {
+        status: Status::Running,
+        completed_at: None,
+        pinned: None,
+        event_count: 0,
+        last_event_id: 0,
+        history_bytes: 0,
+        new_output: None,
+        new_failure: None,
+        is_stored: false,
+    };
 
     pub(super) fn save(&self, tx: &Tx<'_>, key: i64, execution_id: u64) -> rusqlite::Result<()> {
         const INSERT: &str = "INSERT INTO executions (instance_key, execution_id, status, completed_at, \
