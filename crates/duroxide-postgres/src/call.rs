@@ -236,6 +236,12 @@ impl Guard {
     pub(crate) fn arrived(mut self) {
         self.tokens.clear();
     }
+
+    /// This one is not needed: it is given back at once.
+    pub(crate) fn return_one(&mut self, token: Token) {
+        self.tokens.retain(|one| *one != token);
+        drop(Self { queue: self.queue, tokens: vec![token], inbox: Arc::clone(&self.inbox) });
+    }
 }
 
 impl Drop for Guard {

@@ -299,6 +299,24 @@ impl RawTurn {
         admitted
     }
 
+    /// What the store knows of the history.
+    fn stored(&self) -> HeldHistory {
+        HeldHistory {
+            incarnation: self.row.incarnation,
+            execution_id: self.row.current_execution_id,
+            last_event_id: self.last_event_id,
+        }
+    }
+
+    fn is_held(&self, request: &TurnRequest) -> bool {
+        request.held.held(&self.row.instance) == Some(self.stored())
+    }
+
+    /// How many events are to be read for it.
+    pub(crate) fn events_to_read(&self, request: &TurnRequest) -> u64 {
+        if self.is_held(request) { 0 } else { self.last_event_id }
+    }
+
     /// The turn with its history, as far as the node does not hold it. `None` when the instance was deleted
     /// meanwhile.
     pub(crate) async fn complete(
@@ -307,12 +325,8 @@ impl RawTurn {
         request: &TurnRequest,
         admitted: Admitted,
     ) -> Result<Option<FetchedTurn>, Fault> {
-        let stored = HeldHistory {
-            incarnation: self.row.incarnation,
-            execution_id: self.row.current_execution_id,
-            last_event_id: self.last_event_id,
-        };
-        let held = admitted.error.is_none() && request.held.held(&self.row.instance) == Some(stored);
+        let stored = self.stored();
+        let held = admitted.error.is_none() && self.is_held(request);
         let part = if held { HistoryPart::Held } else { HistoryPart::Whole };
         let mut events = Vec::new();
         let mut error = admitted.error;

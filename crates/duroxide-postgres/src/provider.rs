@@ -9,6 +9,7 @@ use duroxide::providers::{
     FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, RedriveInstance,
     SessionFetchConfig, Suspects, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
 };
+use duroxide_core::limits;
 use duroxide_core::{
     DispatcherCapabilityFilter, Event, ExecutionMetadata, NodeInfo, NodeRecord, OrchestrationStatus,
     ScheduledActivityIdentifier, UnprocessableWork, WorkItem,
@@ -406,17 +407,24 @@ impl PostgresProvider {
         let max_items = request.max_items.max(1);
         let mut turns: Vec<(i64, i64, FetchedTurn)> = Vec::new();
         let mut guards = Vec::new();
+        let (mut room, mut full) = (limits::MAX_EVENTS_PER_FETCH, false);
         loop {
             request.max_items = max_items - turns.len();
             let timeout = left(deadline, turns.is_empty());
             let (fetch, waiting) = ParkedFetch::new(request.clone(), timeout);
             self.inbox.park_turns(fetch);
             let delivery = waiting.await.map_err(|_| closed(OPERATION))??;
-            let (found, guard) = delivery.open();
-            guards.push(guard);
+            let (found, mut guard) = delivery.open();
             let mut passed_over = false;
             for raw in found {
                 let (token, ready_at, suspect) = (raw.token, raw.ready_at, raw.is_suspect());
+                let events = if turns.is_empty() { 0 } else { raw.events_to_read(&request) };
+                full |= events > room;
+                if full {
+                    guard.return_one(token);
+                    continue;
+                }
+                room -= events;
                 let Some(turn) = self.admit(OPERATION, raw, &request).await? else {
                     passed_over = true;
                     continue;
@@ -426,7 +434,8 @@ impl PostgresProvider {
                 }
                 turns.push((ready_at, token.key, turn));
             }
-            if !passed_over || turns.len() >= max_items {
+            guards.push(guard);
+            if full || !passed_over || turns.len() >= max_items {
                 guards.into_iter().for_each(crate::call::Guard::arrived);
                 // What a second look found may have been ready before what the first found.
                 turns.sort_by_key(|(ready_at, key, _)| (*ready_at, *key));

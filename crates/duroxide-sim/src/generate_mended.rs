@@ -4,15 +4,30 @@ use crate::generate::{Call, Reach, Send, Workload};
 use crate::program::{Act, Does, End, Input, Part, Program, Step, VERSIONS, event_data, queue_message};
 use crate::rng::Rng;
 
-/// From when on they are started. What clients send to them is sent before: what comes after a failure is dropped.
+/// From when on they are started, and not before what clients send to them has been answered: what comes after a
+/// failure is dropped.
 const STARTED_FROM_MS: u64 = 5_000;
 const STARTED_BY_MS: u64 = 15_000;
+/// How their ids begin.
+const MENDED: &str = "mended-";
+
+impl Call {
+    /// Whether it must be answered before what it is about, or the parent of that, is started.
+    pub(crate) fn is_early(&self) -> bool {
+        self.at_ms == 0 && self.instance.starts_with(MENDED)
+    }
+
+    /// Whether it starts an instance that fails.
+    pub(crate) fn starts_mended(&self) -> bool {
+        matches!(self.what, Send::Start { .. }) && self.instance.starts_with(MENDED)
+    }
+}
 
 impl Workload {
     /// Roots that fail of a mistake in the old release.
     pub(crate) fn add_mended(&mut self, rng: &mut Rng) {
         for _ in 0..rng.range(1, 4) {
-            let id = self.name("mended-");
+            let id = self.name(MENDED);
             let kills = !self.kills && rng.one_in(3);
             self.kills |= kills;
             let program = self.mended_program(rng, &id, kills);

@@ -12,7 +12,7 @@ use duroxide::runtime::Runtime;
 use duroxide::runtime::verify::ReplayAudit;
 use duroxide::testing::{Fault, FaultProvider, Line, Method, SteppedClock};
 use futures_util::FutureExt;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::clock::VirtualClock;
 use crate::counters::Counters;
@@ -70,6 +70,8 @@ pub(crate) struct World {
     pub(crate) mends: bool,
     pub(crate) programs: Vec<Arc<Program>>,
     pub(crate) failed: Notify,
+    /// Calls that must have been answered before instances that fail are started.
+    early_calls: watch::Sender<usize>,
     state: Mutex<State>,
 }
 
@@ -112,6 +114,7 @@ impl World {
             mends,
             programs: workload.programs.iter().cloned().map(Arc::new).collect(),
             failed: Notify::new(),
+            early_calls: watch::Sender::new(workload.calls.iter().filter(|call| call.is_early()).count()),
             state: Mutex::new(State {
                 rng: Rng::new(setup.seed, 2),
                 trace: Trace::new(setup.keep),
@@ -124,6 +127,15 @@ impl World {
                 commits: 0,
             }),
         }
+    }
+
+    pub(crate) fn early_call_answered(&self) {
+        self.early_calls.send_modify(|left| *left -= 1);
+    }
+
+    pub(crate) async fn early_calls_answered(&self) {
+        let answered = self.early_calls.subscribe().wait_for(|left| *left == 0).await.is_ok();
+        assert!(answered, "the world outlives its clients");
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -14,6 +14,8 @@ pub const MAX_SCHEDULES_PER_TURN: usize = 200_000;
 pub const MAX_INBOX_MESSAGES: usize = 1_000_000;
 /// Messages that one fetch takes from an inbox. The rest follow in the next turn.
 pub const MAX_MESSAGES_PER_FETCH: usize = 10_000;
+/// Events of histories that one fetch brings besides those of its first instance: locks run while they are read.
+pub const MAX_EVENTS_PER_FETCH: u64 = 50_000;
 /// Messages kept for an instance that has not started are dropped (and counted) after this: 7 days.
 pub const EARLY_MESSAGE_RETENTION_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// The row of a node that nobody has heard of for this long is removed: a day.

@@ -62,6 +62,7 @@ impl State {
         let mut turns = Vec::new();
         let mut suspects = request.suspects;
         let stopped = !self.early.is_empty() && Protection::UnknownInstancesStopNobody.is_off();
+        let mut room = limits::MAX_EVENTS_PER_FETCH;
         while turns.len() < request.max_items.max(1) && !stopped {
             let admit_suspects = match suspects {
                 Suspects::AdmitOne => true,
@@ -74,6 +75,11 @@ impl State {
                 Pick::NotBefore(_) => break,
             };
             let Some(instance) = self.created.get(&seq).cloned() else { break };
+            if !turns.is_empty() {
+                let events = self.events_to_read(&instance, request);
+                let Some(left) = room.checked_sub(events) else { break };
+                room = left;
+            }
             if let Some(turn) = self.take_turn(now, &instance, request) {
                 turns.push(turn);
                 if suspect {
@@ -82,6 +88,13 @@ impl State {
             }
         }
         Fetched::Items(turns)
+    }
+
+    /// How many events a fetch of an instance brings.
+    fn events_to_read(&self, instance: &str, request: &TurnRequest) -> u64 {
+        let Some(row) = self.instances.get(instance) else { return 0 };
+        let stored = stored_history(row);
+        if request.held.held(instance) == Some(stored) { 0 } else { stored.last_event_id }
     }
 
     /// Locks an instance that is ready. `None` when none of its messages can be admitted.
@@ -230,13 +243,17 @@ struct Loaded {
 }
 
 /// The history of the current execution, or nothing if the node holds exactly that.
-fn load_history(row: &InstanceRow, held: Option<HeldHistory>) -> Loaded {
-    let stored = HeldHistory {
+/// What the store knows of an instance's history.
+fn stored_history(row: &InstanceRow) -> HeldHistory {
+    HeldHistory {
         incarnation: row.incarnation,
         execution_id: row.current_execution_id,
         last_event_id: row.current_execution().map_or(0, ExecutionRow::last_event_id),
-    };
-    if held == Some(stored) {
+    }
+}
+
+fn load_history(row: &InstanceRow, held: Option<HeldHistory>) -> Loaded {
+    if held == Some(stored_history(row)) {
         return Loaded { events: Vec::new(), part: HistoryPart::Held, error: None };
     }
     let mut events = Vec::new();
