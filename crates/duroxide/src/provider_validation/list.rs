@@ -260,6 +260,7 @@ macro_rules! __for_each_provider_validation {
                 an_id_started_again_has_another_incarnation,
                 only_exactly_the_held_history_is_left_out,
                 a_held_history_of_the_previous_execution_is_not_used,
+                a_fetch_brings_a_bounded_number_of_events,
             }
             waiting {
                 a_fetch_without_patience_returns_at_once,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::ParentLink;
+use duroxide_core::limits::MAX_EVENTS_PER_FETCH;
 
 use super::ProviderFactory;
 use super::fixture::{Commit, Store, event, scheduled, start, start_child, started};
@@ -20,17 +21,21 @@ impl HeldHistories for Holds {
     }
 }
 
-async fn fetch_holding(store: &Store<'_>, held: Arc<dyn HeldHistories>) -> FetchedTurn {
+async fn fetch_many(store: &Store<'_>, held: Arc<dyn HeldHistories>, max_items: usize) -> Vec<FetchedTurn> {
     let request = TurnRequest {
         lock_timeout: store.lock,
         poll_timeout: Duration::ZERO,
         filter: None,
         handlers: None,
-        max_items: 1,
+        max_items,
         suspects: Suspects::AdmitOne,
         held,
     };
-    let mut turns = store.provider.fetch_turns(request).await.expect("a fetch does not fail");
+    store.provider.fetch_turns(request).await.expect("a fetch does not fail")
+}
+
+async fn fetch_holding(store: &Store<'_>, held: Arc<dyn HeldHistories>) -> FetchedTurn {
+    let mut turns = fetch_many(store, held, 1).await;
     assert_eq!(turns.len(), 1, "one instance is ready");
     turns.remove(0)
 }
@@ -127,4 +132,29 @@ pub async fn a_held_history_of_the_previous_execution_is_not_used(factory: &dyn 
     assert_eq!(turn.item.execution_id, 2);
     let facts = turn.facts.expect("told");
     assert_eq!((facts.last_event_id, facts.history), (0, HistoryPart::Whole));
+}
+
+/// Locks run while histories are read, so one fetch does not bring many that are long. What it leaves is not counted.
+pub async fn a_fetch_brings_a_bounded_number_of_events(factory: &dyn ProviderFactory) {
+    const LENGTH: u64 = MAX_EVENTS_PER_FETCH / 2 - 100;
+    let store = Store::new(factory).await;
+    let ids = ["long1", "long2", "long3", "long4"];
+    for id in ids {
+        let events = (2..=LENGTH).map(|event_id| scheduled(event_id, id));
+        store.begin_with(id, |commit| commit.events(events)).await;
+    }
+    for id in ids {
+        store.send(event(id, "go")).await;
+    }
+    let mut brought = Vec::new();
+    while brought.len() < ids.len() {
+        let turns = fetch_many(&store, Arc::new(NothingHeld), ids.len()).await;
+        assert!(!turns.is_empty(), "the rest is ready at once");
+        let events: u64 = turns.iter().skip(1).map(|turn| turn.item.history.len() as u64).sum();
+        assert!(events <= MAX_EVENTS_PER_FETCH, "{events} events besides the first history");
+        assert!(turns.iter().all(|turn| turn.attempts == 1), "what was left was not counted");
+        brought.extend(turns.into_iter().map(|turn| turn.item.instance));
+    }
+    brought.sort();
+    assert_eq!(brought, ids);
 }
