@@ -74,11 +74,19 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
     let max_items = request.max_items.max(1);
     let mut suspects = request.suspects;
     let mut items = Vec::new();
+    let mut room = limits::MAX_EVENTS_PER_FETCH;
     loop {
         let Found { candidates, next_due } = candidates(tx, request, suspects, max_items - items.len())?;
         let mut passed_over = false;
         for candidate in candidates {
-            match take(tx, candidate.key, request)? {
+            let (row, about) = load(tx, candidate.key)?;
+            if !items.is_empty() {
+                let Some(left) = room.checked_sub(about.events_to_read(&row, request)) else {
+                    return Ok(Look { items, next_due: AT_ONCE });
+                };
+                room = left;
+            }
+            match take_loaded(tx, candidate.key, row, about, request)? {
                 Some(turn) => {
                     if turn.turn.facts.as_ref().is_some_and(|facts| facts.suspect) {
                         suspects = Suspects::Refuse;
@@ -209,9 +217,38 @@ struct Description {
     last_event_id: u64,
 }
 
+impl Description {
+    fn stored(&self, row: &QueueRow) -> HeldHistory {
+        HeldHistory {
+            incarnation: self.incarnation,
+            execution_id: row.current_execution_id,
+            last_event_id: self.last_event_id,
+        }
+    }
+
+    fn is_held(&self, row: &QueueRow, request: &TurnRequest) -> bool {
+        request.held.held(&self.instance) == Some(self.stored(row))
+    }
+
+    /// How many events a turn of it brings.
+    fn events_to_read(&self, row: &QueueRow, request: &TurnRequest) -> u64 {
+        if self.is_held(row, request) { 0 } else { self.last_event_id }
+    }
+}
+
 /// Locks a ready instance. `None` when nothing of its inbox could be admitted.
 pub(super) fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<Option<RawTurn>, Fault> {
-    let (mut row, about) = load(tx, key)?;
+    let (row, about) = load(tx, key)?;
+    take_loaded(tx, key, row, about, request)
+}
+
+fn take_loaded(
+    tx: &mut Tx<'_>,
+    key: i64,
+    mut row: QueueRow,
+    about: Description,
+    request: &TurnRequest,
+) -> Result<Option<RawTurn>, Fault> {
     if row.lock.is_some() {
         // The previous attempt ended by expiry.
         count_ended_attempt(tx.db, &row)?;
@@ -239,14 +276,9 @@ pub(super) fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<O
     row.save(tx.db)?;
     tx.effects.turn_ready(locked_until);
 
-    let stored = HeldHistory {
-        incarnation: about.incarnation,
-        execution_id: row.current_execution_id,
-        last_event_id: about.last_event_id,
-    };
     let (part, events) = if admitted.error.is_some() {
         (HistoryPart::Whole, Vec::new())
-    } else if request.held.held(&about.instance) == Some(stored) {
+    } else if about.is_held(&row, request) {
         (HistoryPart::Held, Vec::new())
     } else if about.last_event_id == 0 {
         // Before the first turn there is nothing to read.
