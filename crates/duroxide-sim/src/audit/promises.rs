@@ -127,16 +127,12 @@ fn check_completions(snapshot: &Snapshot, ledger: &Ledger, findings: &mut Findin
             if event.source_event_id != Some(*schedule) {
                 continue;
             }
-            let agrees = match (completion, &event.kind) {
-                (
-                    WorkItem::ActivityCompleted { result: sent, .. },
-                    EventKind::ActivityCompleted { result },
-                ) => sent == result,
-                (WorkItem::ActivityFailed { details: sent, .. }, EventKind::ActivityFailed { details }) => {
-                    sent == details
-                }
-                (_, EventKind::ActivityCompleted { .. } | EventKind::ActivityFailed { .. }) => false,
-                _ => true,
+            let agrees = if let EventKind::ActivityCompleted { result } = &event.kind {
+                matches!(completion, WorkItem::ActivityCompleted { result: sent, .. } if sent == result)
+            } else if let EventKind::ActivityFailed { details } = &event.kind {
+                matches!(completion, WorkItem::ActivityFailed { details: sent, .. } if sent == details)
+            } else {
+                true
             };
             if !agrees {
                 findings.push(format!(

@@ -52,7 +52,10 @@ async fn a_third_of_all_calls_dropped_in_their_middle_loses_nothing() {
         // Whether it is done does not matter; that it is done wholly does.
         drop(client.delete_instance_bulk(nobody).await);
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Calls are dropped until those that are left have come a good part of their way.
+    while store.calls(Method::AckTurn) < 3 * INSTANCES as u64 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     faults.stop();
     for n in (0..INSTANCES).filter(|n| !n.is_multiple_of(2)) {
         let id = format!("i{n}");
@@ -67,6 +70,5 @@ async fn a_third_of_all_calls_dropped_in_their_middle_loses_nothing() {
     assert_eq!(left.len(), INSTANCES / 2, "what was deleted is gone: {left:?}");
     let health = client.health().await.expect("checked");
     assert!(health.findings.is_empty(), "{health:?}");
-    assert!(store.calls(Method::AckTurn) > 0);
     runtime.shutdown(None).await;
 }
