@@ -91,11 +91,19 @@ pub(crate) enum UnlockedCall {
 /// One instance that is to go on.
 #[derive(Debug, Clone)]
 pub(crate) struct Redrive {
-    pub(crate) instance: u8,
+    pub(crate) of: RedriveOf,
     pub(crate) seen: Seen,
     pub(crate) anew: bool,
     pub(crate) pinned: bool,
     pub(crate) work: Vec<Work>,
+}
+
+/// Which instance is to go on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RedriveOf {
+    Named(u8),
+    /// One of those that have failed, if there are any.
+    Failed(u8),
 }
 
 /// What the caller has seen of it.
@@ -410,11 +418,15 @@ fn work_call() -> impl Strategy<Value = WorkCall> {
     ]
 }
 
-/// Mostly of one that is as it was seen.
+/// Mostly of one that has failed and is as it was seen.
 fn redrive() -> impl Strategy<Value = Redrive> {
+    let of = prop_oneof![
+        3 => (0..INSTANCES).prop_map(RedriveOf::Failed),
+        1 => (0..INSTANCES + 1).prop_map(RedriveOf::Named),
+    ];
     let seen = prop_oneof![9 => Just(Seen::AsItIs), 1 => Just(Seen::Otherwise)];
-    (0..INSTANCES + 1, seen, proptest::bool::weighted(0.3), any::<bool>(), vec(work(), 0..2))
-        .prop_map(|(instance, seen, anew, pinned, work)| Redrive { instance, seen, anew, pinned, work })
+    (of, seen, proptest::bool::weighted(0.3), any::<bool>(), vec(work(), 0..2))
+        .prop_map(|(of, seen, anew, pinned, work)| Redrive { of, seen, anew, pinned, work })
 }
 
 fn unlocked_call() -> impl Strategy<Value = UnlockedCall> {

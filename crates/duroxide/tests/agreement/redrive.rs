@@ -1,11 +1,12 @@
 //! Failed instances that go on: the call, and what was kept for it.
 
 use duroxide::providers::{Provider, ProviderAdmin, RedriveInstance, WorkItem};
+use duroxide_core::EventKind;
 use duroxide_core::redrive::start_anew;
 use semver::Version;
 
 use super::items::{instance_name, work_item};
-use super::operations::{Redrive, Seen};
+use super::operations::{INSTANCES, Redrive, RedriveOf, Seen};
 use super::pair::Pair;
 
 impl Pair {
@@ -28,9 +29,26 @@ impl Pair {
         Ok(())
     }
 
+    /// The instance that a call is about.
+    async fn meant(&self, of: RedriveOf) -> String {
+        let n = match of {
+            RedriveOf::Named(n) => return instance_name(n),
+            RedriveOf::Failed(n) => usize::from(n),
+        };
+        let mut failed = Vec::new();
+        for instance in (0..INSTANCES).map(instance_name) {
+            let history = self.memory.read(&instance).await.unwrap_or_default();
+            let last = history.last().map(|event| &event.kind);
+            if matches!(last, Some(EventKind::OrchestrationFailed { .. })) {
+                failed.push(instance);
+            }
+        }
+        if failed.is_empty() { instance_name(0) } else { failed.swap_remove(n % failed.len()) }
+    }
+
     /// What a caller makes of what it has seen.
     async fn planned(&self, call: &Redrive) -> RedriveInstance {
-        let instance = instance_name(call.instance);
+        let instance = self.meant(call.of).await;
         let failed_execution_id = self.memory.latest_execution_id(&instance).await.unwrap_or(1);
         let history = self.memory.read(&instance).await.unwrap_or_default();
         let last_event_id = history.last().map_or(0, |event| event.event_id);
