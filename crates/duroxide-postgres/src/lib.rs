@@ -63,6 +63,7 @@ mod health;
 mod history;
 mod instance_row;
 mod item;
+mod late;
 mod listener;
 mod listing;
 mod memory;

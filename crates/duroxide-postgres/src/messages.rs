@@ -76,8 +76,7 @@ impl WorkingSet<'_> {
         };
         let row = self.instance(key)?;
         if row.ended {
-            self.effects.dropped_finished += 1;
-            return Ok(());
+            return Ok(self.arrive_late(key, &columns, &item.json, full).await?);
         }
         if full == FullInbox::Refuse && columns.kind == ItemKind::Event {
             check_room(columns.instance, row.inbox_count)?;
@@ -276,7 +275,7 @@ fn visible_at(now: Ms, columns: &Columns<'_>, delay: Option<Duration>) -> Ms {
     }
 }
 
-fn check_room(instance: &str, waiting: i64) -> Result<(), Fault> {
+pub(crate) fn check_room(instance: &str, waiting: i64) -> Result<(), Fault> {
     let limit = limits::MAX_INBOX_MESSAGES;
     if usize::try_from(waiting).unwrap_or(0) >= limit {
         return Err(Fault::Invalid(format!("the inbox of '{instance}' is full ({limit} messages)")));

@@ -342,7 +342,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
-        read!(self, "kept_messages", conn => redrive::kept_messages(&conn, instance))
+        read!(self, "kept_messages", conn => redrive::kept_messages(&conn, instance, 0))
     }
 
     async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {

@@ -30,6 +30,7 @@ pub(crate) struct EncodedRedrive {
     pinned: Option<Version>,
     activities: Vec<EncodedItem>,
     messages: Vec<EncodedItem>,
+    kept_seen: usize,
 }
 
 impl EncodedRedrive {
@@ -49,6 +50,7 @@ impl EncodedRedrive {
             pinned: one.pinned,
             activities: EncodedItem::all(one.activities)?,
             messages: EncodedItem::all(one.messages)?,
+            kept_seen: one.kept_seen,
         })
     }
 }
@@ -136,12 +138,17 @@ impl WorkingSet<'_> {
         Ok(())
     }
 
-    /// Puts its activities and messages into the queues.
-    async fn fill(&mut self, key: i64, one: &EncodedRedrive) -> Result<(), Obstacle> {
+    /// Puts its activities and messages into the queues, then what was kept since the caller looked.
+    async fn fill(
+        &mut self,
+        key: i64,
+        one: &EncodedRedrive,
+        kept_since: &[EncodedItem],
+    ) -> Result<(), Obstacle> {
         for item in &one.activities {
             self.put_work(item);
         }
-        for item in &one.messages {
+        for item in one.messages.iter().chain(kept_since) {
             let columns = columns_of(&item.item);
             if columns.instance == one.instance && columns.kind != ItemKind::Start {
                 let visible_at = columns.due_ms.map_or(self.now, to_column);
@@ -175,12 +182,14 @@ pub(crate) async fn redrive(
     for one in all {
         keys.push(set.look_at_failed(one).await?);
     }
+    let mut kept_since = Vec::with_capacity(all.len());
     for (key, one) in keys.iter().zip(all) {
+        kept_since.push(EncodedItem::all(kept_messages(conn, &one.instance, one.kept_seen).await?)?);
         set.begin_again(*key, one)?;
     }
     // Only now all of them run, so that what one sends to another finds it.
-    for (key, one) in keys.iter().zip(all) {
-        set.fill(*key, one).await.map_err(|obstacle| match obstacle {
+    for ((key, one), kept_since) in keys.iter().zip(all).zip(&kept_since) {
+        set.fill(*key, one, kept_since).await.map_err(|obstacle| match obstacle {
             Obstacle::Fault(fault) => fault,
             Obstacle::Reserve(id) => Fault::Corrupt(format!("'{id}' was not reserved")),
         })?;
@@ -191,11 +200,15 @@ pub(crate) async fn redrive(
     Ok(set.effects)
 }
 
-/// The messages kept for an instance, in the order of its inbox.
-pub(crate) async fn kept_messages(conn: &Conn<'_>, instance: &str) -> Result<Vec<WorkItem>, Fault> {
+/// The messages kept for an instance, in their order, without the first ones.
+pub(crate) async fn kept_messages(
+    conn: &Conn<'_>,
+    instance: &str,
+    seen: usize,
+) -> Result<Vec<WorkItem>, Fault> {
     const SQL: &str = "SELECT k.item FROM {s}.kept_messages k JOIN {s}.instances i ON i.key = k.instance_key \
-         WHERE i.instance_id = $1 ORDER BY k.position";
-    let rows = conn.query(SQL, &[&owned_text(instance)]).await?;
+         WHERE i.instance_id = $1 ORDER BY k.position OFFSET $2";
+    let rows = conn.query(SQL, &[&owned_text(instance), &crate::values::count(seen)]).await?;
     let named = |cause| Fault::Corrupt(format!("a message kept for instance '{instance}': {cause}"));
     rows.iter().map(|row| from_json(row.get(0)).map_err(named)).collect()
 }

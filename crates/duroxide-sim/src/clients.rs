@@ -23,9 +23,6 @@ pub(crate) async fn send_all(world: Arc<World>, calls: Vec<Call>) {
     let begun = Instant::now();
     for call in calls {
         tokio::time::sleep_until(begun + Duration::from_millis(call.at_ms)).await;
-        if call.starts_mended() {
-            world.early_calls_answered().await;
-        }
         announce(&world, &call);
         for failures in 0.. {
             match send(&client, &call).await {
@@ -42,9 +39,6 @@ pub(crate) async fn send_all(world: Arc<World>, calls: Vec<Call>) {
             }
         }
         world.trace("client", format_args!("has its ok for {} {}", call.instance, label(&call.what)));
-        if call.is_early() {
-            world.early_call_answered();
-        }
         answered(&world, call);
     }
 }

@@ -103,10 +103,7 @@ impl Workload {
             }
         }
         if workload.old_release {
-            // What is sent to a child after its parent's failure is dropped, so nobody may know its id.
-            workload.unnamed = true;
             workload.add_mended(mended);
-            workload.unnamed = false;
         }
         // A stable order: the order of generation decides among equal times.
         workload.calls.sort_by_key(|call| call.at_ms);

@@ -4,30 +4,17 @@ use crate::generate::{Call, Reach, Send, Workload};
 use crate::program::{Act, Does, End, Input, Part, Program, Step, VERSIONS, event_data, queue_message};
 use crate::rng::Rng;
 
-/// From when on they are started, and not before what clients send to them has been answered: what comes after a
-/// failure is dropped.
+/// From when on they are started, and until when.
 const STARTED_FROM_MS: u64 = 5_000;
 const STARTED_BY_MS: u64 = 15_000;
-/// How their ids begin.
-const MENDED: &str = "mended-";
-
-impl Call {
-    /// Whether it must be answered before what it is about, or the parent of that, is started.
-    pub(crate) fn is_early(&self) -> bool {
-        self.at_ms == 0 && self.instance.starts_with(MENDED)
-    }
-
-    /// Whether it starts an instance that fails.
-    pub(crate) fn starts_mended(&self) -> bool {
-        matches!(self.what, Send::Start { .. }) && self.instance.starts_with(MENDED)
-    }
-}
+/// Until when clients send to them, if not before they are started.
+const SENT_BY_MS: u64 = 60_000;
 
 impl Workload {
     /// Roots that fail of a mistake in the old release.
     pub(crate) fn add_mended(&mut self, rng: &mut Rng) {
         for _ in 0..rng.range(1, 4) {
-            let id = self.name(MENDED);
+            let id = self.name("mended-");
             let kills = !self.kills && rng.one_in(3);
             self.kills |= kills;
             let program = self.mended_program(rng, &id, kills);
@@ -41,7 +28,7 @@ impl Workload {
 
     fn mended_program(&mut self, rng: &mut Rng, id: &str, kills: bool) -> Program {
         let queue = self.name("queue-");
-        let mut read = 0;
+        let (mut read, mut sent_at_ms) = (0, 0);
         let executions = if rng.one_in(3) { 2 } else { 1 };
         let mistaken = rng.range(0, executions);
         let mut parts = Vec::new();
@@ -53,14 +40,14 @@ impl Workload {
                 steps.push(self.among(rng, mistake));
             }
             if rng.one_in(2) {
-                steps.push(self.early_wait(id));
+                steps.push(self.wait_for_client(rng, id));
             }
             if rng.one_in(2) {
                 read += 1;
-                self.calls.push(early(
-                    id,
-                    Send::Enqueue { queue: queue.clone(), data: queue_message(&queue, read - 1) },
-                ));
+                // What is read in order is sent in order.
+                sent_at_ms = sent_at_ms.max(at_any_time(rng));
+                let what = Send::Enqueue { queue: queue.clone(), data: queue_message(&queue, read - 1) };
+                self.calls.push(Call { at_ms: sent_at_ms, instance: id.to_string(), what });
                 steps.push(Step::Dequeue { queue: queue.clone(), upto: read });
             }
             steps.push(self.activity(rng));
@@ -107,21 +94,23 @@ impl Workload {
     fn waiting_child(&mut self, rng: &mut Rng) -> Step {
         let id = self.name("mended-child-");
         let mut steps = vec![self.activity(rng), self.activity(rng)];
-        steps.push(self.early_wait(&id));
+        steps.push(self.wait_for_client(rng, &id));
         steps.push(self.activity(rng));
         let part = Part { steps, next_version: None };
         let program = Program { version: None, executions: vec![part], end: End::Return };
         Step::Child { id: Some(id), program: self.add_program(program) }
     }
 
-    /// An event that is there before the instance is.
-    fn early_wait(&mut self, id: &str) -> Step {
+    /// An event that comes before the instance does, while it runs, or after it has failed.
+    fn wait_for_client(&mut self, rng: &mut Rng, id: &str) -> Step {
         let event = self.name("event-");
-        self.calls.push(early(id, Send::Raise { name: event.clone(), data: event_data(&event) }));
+        let what = Send::Raise { name: event.clone(), data: event_data(&event) };
+        self.calls.push(Call { at_ms: at_any_time(rng), instance: id.to_string(), what });
         Step::Wait { event }
     }
 }
 
-fn early(id: &str, what: Send) -> Call {
-    Call { at_ms: 0, instance: id.to_string(), what }
+/// Before the instance is started, or any time.
+fn at_any_time(rng: &mut Rng) -> u64 {
+    if rng.one_in(2) { 0 } else { rng.range(0, SENT_BY_MS) }
 }

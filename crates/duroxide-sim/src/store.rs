@@ -211,9 +211,13 @@ impl Observer for Witness {
     }
 
     fn enqueued(&self, item: &WorkItem, answer: &Result<(), ProviderError>) {
-        if answer.is_ok() {
-            self.world.committed(item.instance());
+        if answer.is_err() {
+            return;
         }
+        if self.world.is_kept(item) {
+            self.world.count("event for a failed instance kept");
+        }
+        self.world.committed(item.instance());
     }
 
     fn redriven(&self, instances: &[RedriveInstance], answer: &Result<(), ProviderError>) {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use duroxide::Event;
 use duroxide::providers::memory::MemoryProvider;
-use duroxide::providers::{Provider, ProviderAdmin};
+use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::verify::ReplayAudit;
 use duroxide::testing::{Fault, FaultProvider, Line, Method, SteppedClock};
 use futures_util::FutureExt;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::clock::VirtualClock;
 use crate::counters::Counters;
@@ -70,8 +70,6 @@ pub(crate) struct World {
     pub(crate) mends: bool,
     pub(crate) programs: Vec<Arc<Program>>,
     pub(crate) failed: Notify,
-    /// Calls that must have been answered before instances that fail are started.
-    early_calls: watch::Sender<usize>,
     state: Mutex<State>,
 }
 
@@ -114,7 +112,6 @@ impl World {
             mends,
             programs: workload.programs.iter().cloned().map(Arc::new).collect(),
             failed: Notify::new(),
-            early_calls: watch::Sender::new(workload.calls.iter().filter(|call| call.is_early()).count()),
             state: Mutex::new(State {
                 rng: Rng::new(setup.seed, 2),
                 trace: Trace::new(setup.keep),
@@ -127,15 +124,6 @@ impl World {
                 commits: 0,
             }),
         }
-    }
-
-    pub(crate) fn early_call_answered(&self) {
-        self.early_calls.send_modify(|left| *left -= 1);
-    }
-
-    pub(crate) async fn early_calls_answered(&self) {
-        let answered = self.early_calls.subscribe().wait_for(|left| *left == 0).await.is_ok();
-        assert!(answered, "the world outlives its clients");
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -278,6 +266,12 @@ impl World {
     pub(crate) fn exists(&self, instance: &str) -> bool {
         let info = self.store.get_instance_info(instance).now_or_never();
         info.expect("the memory store answers at once").is_ok()
+    }
+
+    /// Whether the store keeps this message for an instance that has failed.
+    pub(crate) fn is_kept(&self, item: &WorkItem) -> bool {
+        let kept = self.store.kept_messages(item.instance()).now_or_never();
+        kept.expect("the memory store answers at once").is_ok_and(|kept| kept.contains(item))
     }
 
     /// A transaction about an instance was committed: it is looked at, and now and then everything.

@@ -38,13 +38,33 @@ fn is_cancelled_by_parent(details: &ErrorDetails) -> bool {
     }
 }
 
+/// Whether an instance that failed of this may go on, by itself or with its parent.
+fn may_go_on(details: &ErrorDetails) -> bool {
+    is_redrivable(details) || is_cancelled_by_parent(details)
+}
+
+/// Whether a store keeps a message of this kind that comes after its instance has failed: an event, if the instance may
+/// go on. What else comes then is known to the history, or is the answer to what the failure gave up.
+pub fn kept_since_failure(kind: ItemKind, failure: &ErrorDetails) -> bool {
+    match kind {
+        ItemKind::Event => may_go_on(failure),
+        ItemKind::Start
+        | ItemKind::ContinueAsNew
+        | ItemKind::Completion
+        | ItemKind::Timer
+        | ItemKind::Activity
+        | ItemKind::Cancel
+        | ItemKind::Note => false,
+    }
+}
+
 /// The messages that a store keeps when a turn ends in a failure after which the instance may go on, by itself or with
 /// its parent, in the order of the inbox. `None`: it ends in no such failure, so nothing is kept.
 ///
 /// What the turn admitted before it failed is in the history and must not come twice.
 pub fn kept_after_failure(history_delta: &[Event]) -> Option<KeptMessages> {
     let EventKind::OrchestrationFailed { details } = &history_delta.last()?.kind else { return None };
-    if !is_redrivable(details) && !is_cancelled_by_parent(details) {
+    if !may_go_on(details) {
         return None;
     }
     let mut kept = KeptMessages::default();

@@ -35,8 +35,8 @@ impl Client {
     /// cause was fixed.
     ///
     /// The failed execution stays as it is. The next one has its history up to the failure and a record of who asked
-    /// for this and when ([`Client::with_identity`]); open activities and timers, and the messages that were kept when
-    /// it failed, are put back with no attempts counted. Children that the failure had cancelled go on with it. A
+    /// for this and when ([`Client::with_identity`]); open activities and timers, the messages that were kept when it
+    /// failed, and the events sent to it since are put back with no attempts counted. Children that the failure had cancelled go on with it. A
     /// parent that has been told of the failure is not told again.
     pub async fn redrive(&self, instance: &str) -> Result<RedriveResult, ClientError> {
         let status = self.get_orchestration_status(instance).await?;
@@ -89,7 +89,8 @@ impl Client {
         Ok(result)
     }
 
-    /// The messages that were in the inbox of an instance when it failed and that a redrive puts back, in their order.
+    /// The messages that a redrive puts back, in their order: those that were in the inbox of an instance when it
+    /// failed, and the events sent to it since.
     pub async fn list_kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ClientError> {
         Ok(self.provider.kept_messages(instance).await?)
     }
@@ -178,6 +179,7 @@ impl Client {
                 ChildState::Message(item) => messages.push(item),
             }
         }
+        let kept_seen = kept.len();
         messages.extend(kept.into_iter().filter(|item| !begins(item)));
         let one = RedriveInstance {
             instance: instance.to_string(),
@@ -187,6 +189,7 @@ impl Client {
             events,
             activities,
             messages,
+            kept_seen,
         };
         Ok((one, go_on))
     }

@@ -60,6 +60,11 @@ macro_rules! __for_each_provider_validation {
             redrive {
                 messages_of_a_poisoned_instance_are_kept,
                 messages_of_an_ordinary_end_are_dropped,
+                events_sent_after_a_failure_are_kept,
+                a_turn_s_event_after_a_failure_is_kept,
+                events_sent_after_an_ordinary_end_are_dropped,
+                events_kept_while_a_redrive_was_planned_follow,
+                a_failed_instance_keeps_as_much_as_an_inbox,
                 a_redriven_instance_runs_again,
                 a_redriven_execution_keeps_its_pinned_version,
                 a_redrive_of_something_else_changes_nothing,

@@ -1,12 +1,12 @@
 //! An instance that failed may go on: its messages were kept, and the next execution begins where the failed one
 //! stopped. A store without the extension keeps nothing and says that it cannot.
 
-use duroxide_core::{ErrorDetails, OrchestrationStatus, PoisonMessageType};
+use duroxide_core::{ErrorDetails, OrchestrationStatus, PoisonMessageType, limits};
 
 use super::ProviderFactory;
 use super::fixture::{
     Commit, Store, activity, cancel, completed_event, event, expect_invalid, expect_not_found, failed_event,
-    filter, range, scheduled, semver, start, started, timer,
+    filter, queue_message, range, scheduled, semver, start, started, timer,
 };
 use crate::providers::{RedriveInstance, WorkItem};
 
@@ -38,6 +38,7 @@ fn goes_on(messages: Vec<WorkItem>) -> RedriveInstance {
         pinned: Some(semver("1.2.3")),
         activities: vec![activity("a", 2)],
         messages,
+        kept_seen: 1,
     }
 }
 
@@ -63,6 +64,89 @@ pub async fn messages_of_an_ordinary_end_are_dropped(factory: &dyn ProviderFacto
     let commit = Commit::of(&turn).events([failed_event(2, "a", &details)]).fails("no");
     store.commit(&turn, commit).await;
     assert_eq!(store.provider.kept_messages("a").await.expect("nothing is kept"), []);
+}
+
+/// Events that come after such a failure are kept behind what was there; what else comes is dropped.
+pub async fn events_sent_after_a_failure_are_kept(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    poisoned(&store, &[event("a", "1")], &[event("a", "2")]).await;
+    store
+        .send_all([event("a", "3"), cancel("a"), timer("a", 9, 0), start("a"), queue_message("a", "4")])
+        .await;
+    store.expect_no_turn().await;
+    let all = vec![event("a", "1"), event("a", "2"), event("a", "3"), queue_message("a", "4")];
+    let expected = if store.provider.redrives() { all.clone() } else { Vec::new() };
+    assert_eq!(store.provider.kept_messages("a").await.expect("kept messages can be read"), expected);
+    if !store.provider.redrives() {
+        return;
+    }
+    let one = RedriveInstance { kept_seen: all.len(), ..goes_on(all.clone()) };
+    store.provider.redrive(vec![one]).await.expect("it goes on");
+    assert_eq!(store.provider.kept_messages("a").await.expect("nothing is kept"), []);
+    assert_eq!(store.turn_of("a").await.item.messages, all);
+}
+
+/// A turn's message for an instance that has failed so is kept like a client's.
+pub async fn a_turn_s_event_after_a_failure_is_kept(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    poisoned(&store, &[event("a", "1")], &[]).await;
+    store.begin("b").await;
+    store.send(event("b", "go")).await;
+    let turn = store.turn_of("b").await;
+    store.commit(&turn, Commit::of(&turn).messages([event("a", "from b"), event("a", "again")])).await;
+    let all = vec![event("a", "1"), event("a", "from b"), event("a", "again")];
+    let expected = if store.provider.redrives() { all } else { Vec::new() };
+    assert_eq!(store.provider.kept_messages("a").await.expect("kept messages can be read"), expected);
+}
+
+/// Events that come after an end that is final are dropped.
+pub async fn events_sent_after_an_ordinary_end_are_dropped(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin("a").await;
+    store.send(event("a", "1")).await;
+    let turn = store.turn_of("a").await;
+    let details = ErrorDetails::orchestration_failed("no");
+    let commit = Commit::of(&turn).events([failed_event(2, "a", &details)]).fails("no");
+    store.commit(&turn, commit).await;
+    store.finish("b").await;
+    for id in ["a", "b"] {
+        store.send(event(id, "late")).await;
+        assert_eq!(store.provider.kept_messages(id).await.expect("nothing is kept"), []);
+    }
+    store.expect_no_turn().await;
+}
+
+/// What was kept after the caller looked is not lost: it follows what the caller puts into the inbox.
+pub async fn events_kept_while_a_redrive_was_planned_follow(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.redrives() {
+        return;
+    }
+    poisoned(&store, &[event("a", "1")], &[]).await;
+    let planned = goes_on(vec![event("a", "1")]);
+    store.send_all([event("a", "2"), event("a", "3")]).await;
+    store.provider.redrive(vec![planned]).await.expect("it goes on");
+    assert_eq!(store.provider.kept_messages("a").await.expect("nothing is kept"), []);
+    let expected = [event("a", "1"), event("a", "2"), event("a", "3")];
+    assert_eq!(store.turn_of("a").await.item.messages, expected);
+}
+
+/// A failed instance does not gather events without end: a client is told, as it is by a full inbox.
+pub async fn a_failed_instance_keeps_as_much_as_an_inbox(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.redrives() {
+        return;
+    }
+    poisoned(&store, &[event("a", "first")], &[]).await;
+    store.begin("b").await;
+    store.send(event("b", "go")).await;
+    let turn = store.turn_of("b").await;
+    let many = (1..limits::MAX_INBOX_MESSAGES).map(|n| event("a", &n.to_string()));
+    store.commit(&turn, Commit::of(&turn).messages(many)).await;
+    expect_invalid(store.provider.enqueue_for_orchestrator(event("a", "too many"), None).await);
+    store.send(cancel("a")).await;
+    let kept = store.provider.kept_messages("a").await.expect("kept messages can be read");
+    assert_eq!(kept.len(), limits::MAX_INBOX_MESSAGES);
 }
 
 /// The next execution has the events, the work items and the messages given, none of them attempted.

@@ -150,7 +150,8 @@ pub trait Provider: Any + Send + Sync {
     ///
     /// A start creates the instance; for an id that exists it changes nothing. Events and queue messages for
     /// an instance that does not exist are kept for its start; other messages for it, and any for a finished
-    /// instance, are dropped and counted. A cancel ends a backoff. A full inbox is
+    /// instance, are dropped and counted. A store that [redrives](Self::redrives) keeps the events and queue messages
+    /// for a failed instance that may go on. A cancel ends a backoff. A full inbox is
     /// [`ProviderErrorKind::Invalid`].
     async fn enqueue_for_orchestrator(
         &self,
@@ -364,9 +365,10 @@ pub trait Provider: Any + Send + Sync {
     }
 
     /// The messages that were in the inbox of an instance when it failed, as far as
-    /// [`KeptMessages`](duroxide_core::redrive::KeptMessages) keeps them, in their order. A store keeps them in the
-    /// transaction that commits a failure for which `kept_after_failure` says so, and until the instance is redriven or
-    /// deleted.
+    /// [`KeptMessages`](duroxide_core::redrive::KeptMessages) keeps them, in their order; then those that came since
+    /// and for which [`kept_since_failure`](duroxide_core::redrive::kept_since_failure) says so, up to the inbox limit.
+    /// A store keeps the former in the transaction that commits a failure for which `kept_after_failure` says so, and
+    /// all of them until the instance is redriven or deleted.
     async fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
         let _ = instance;
         Ok(Vec::new())
@@ -374,10 +376,10 @@ pub trait Provider: Any + Send + Sync {
 
     /// Lets failed instances go on, all of them or none. Each gets its next execution with the events given, which
     /// change nothing besides, and is running again; its activities and messages are queued as by a turn's ack, with no
-    /// attempts; what was kept of its inbox is deleted.
+    /// attempts. What was kept since the caller looked follows them in the inbox; then nothing is kept any more.
     ///
-    /// An instance that is named twice, is not failed, has another current execution or another last event than the caller has seen is
-    /// [`ProviderErrorKind::Invalid`].
+    /// An instance that is named twice, is not failed, has another current execution or another last event than the
+    /// caller has seen is [`ProviderErrorKind::Invalid`].
     async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
         let _ = instances;
         Err(ProviderError::permanent("redrive", "this store cannot let failed instances go on"))

@@ -24,6 +24,8 @@ pub struct RedriveInstance {
     pub activities: Vec<WorkItem>,
     /// The messages of its inbox, in their order, and the starts of children that do not exist.
     pub messages: Vec<WorkItem>,
+    /// How many kept messages the caller has seen. Those that were kept since follow `messages`.
+    pub kept_seen: usize,
 }
 
 impl RedriveInstance {

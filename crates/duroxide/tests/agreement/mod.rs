@@ -110,6 +110,8 @@ const MUST_HAPPEN: &[&str] = &[
     "redrive with a history",
     "redrive anew",
     "redrive with kept messages",
+    "redrive with messages kept since",
+    "send to a failed instance",
     "redrive: Invalid",
     "redrive: NotFound",
     "fetch work with a deadline",

@@ -96,6 +96,8 @@ pub(crate) struct Redrive {
     pub(crate) anew: bool,
     pub(crate) pinned: bool,
     pub(crate) work: Vec<Work>,
+    /// How many of the kept messages came after the caller had looked.
+    pub(crate) unseen: usize,
 }
 
 /// Which instance is to go on.
@@ -425,8 +427,9 @@ fn redrive() -> impl Strategy<Value = Redrive> {
         1 => (0..INSTANCES + 1).prop_map(RedriveOf::Named),
     ];
     let seen = prop_oneof![9 => Just(Seen::AsItIs), 1 => Just(Seen::Otherwise)];
-    (of, seen, proptest::bool::weighted(0.3), any::<bool>(), vec(work(), 0..2))
-        .prop_map(|(of, seen, anew, pinned, work)| Redrive { of, seen, anew, pinned, work })
+    let unseen = prop_oneof![2 => Just(0), 1 => 1_usize..3];
+    (of, seen, proptest::bool::weighted(0.3), any::<bool>(), vec(work(), 0..2), unseen)
+        .prop_map(|(of, seen, anew, pinned, work, unseen)| Redrive { of, seen, anew, pinned, work, unseen })
 }
 
 fn unlocked_call() -> impl Strategy<Value = UnlockedCall> {

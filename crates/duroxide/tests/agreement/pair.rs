@@ -148,7 +148,11 @@ impl Pair {
     async fn send(&mut self, what: &str, item: WorkItem, delay: Option<u16>) -> Result<(), String> {
         let delay = delay.map(ms);
         let memory = self.memory.enqueue_for_orchestrator(item.clone(), delay).await;
-        let other = self.other.enqueue_for_orchestrator(item, delay).await;
+        let other = self.other.enqueue_for_orchestrator(item.clone(), delay).await;
+        let kept = self.memory.kept_messages(item.instance()).await.unwrap_or_default();
+        if kept.contains(&item) {
+            self.count("send to a failed instance");
+        }
         self.agree(what, &memory, &other).map(drop)
     }
 

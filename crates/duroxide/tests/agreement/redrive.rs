@@ -17,12 +17,20 @@ impl Pair {
             all.push(self.planned(call).await);
         }
         let put_back = all.iter().any(|one| one.messages.len() > 2);
+        let mut unseen = false;
+        for one in &all {
+            let kept = self.memory.kept_messages(&one.instance).await.unwrap_or_default();
+            unseen |= kept.len() > one.kept_seen;
+        }
         let anew = all.iter().any(|one| one.events.is_empty());
         let memory = self.memory.redrive(all.clone()).await;
         let other = self.other.redrive(all).await;
         if self.agree("redrive", &memory, &other)? {
             if put_back {
                 self.count("redrive with kept messages");
+            }
+            if unseen {
+                self.count("redrive with messages kept since");
             }
             self.count(if anew { "redrive anew" } else { "redrive with a history" });
         }
@@ -65,7 +73,8 @@ impl Pair {
             by: "somebody".to_string(),
             at_ms: self.now(),
         });
-        messages.extend(kept);
+        let kept_seen = kept.len().saturating_sub(call.unseen);
+        messages.extend(kept.into_iter().take(kept_seen));
         RedriveInstance {
             instance,
             failed_execution_id,
@@ -77,6 +86,7 @@ impl Pair {
             pinned: call.pinned.then(|| Version::new(1, 5, 9)),
             activities: call.work.iter().map(work_item).collect(),
             messages,
+            kept_seen,
         }
     }
 }

@@ -99,6 +99,8 @@ impl State {
                 }
             } else if columns.kind == ItemKind::Cancel && !self.is_own_child(instance, columns.instance) {
                 self.count_dropped(DropReason::UnknownInstance, 1);
+            } else if !running && columns.kind != ItemKind::Start && columns.instance == instance {
+                self.count_dropped(DropReason::FinishedInstance, 1);
             } else {
                 self.deliver(now, item, None);
             }

@@ -66,6 +66,7 @@ impl State {
         if columns_of(&item).kind == ItemKind::Event {
             let instance = item.instance();
             let waiting = match self.instances.get(instance) {
+                Some(row) if row.status.ends_instance() => row.kept.len(),
                 Some(row) => row.inbox().len(),
                 None => self.early.get(instance).map_or(0, std::collections::BTreeMap::len),
             };
@@ -88,7 +89,7 @@ impl State {
         let kind = columns.kind;
         match self.instances.get(columns.instance) {
             Some(_) if kind == ItemKind::Start => self.collide(now, &item),
-            Some(row) if row.status.ends_instance() => self.count_dropped(DropReason::FinishedInstance, 1),
+            Some(row) if row.status.ends_instance() => self.arrive_late(item),
             Some(_) => self.put_message(visible_at, item),
             None => match kind.without_instance() {
                 WithoutInstance::Create => self.create_instance(now, visible_at, item),
@@ -96,6 +97,16 @@ impl State {
                 WithoutInstance::Drop => self.count_dropped(DropReason::UnknownInstance, 1),
             },
         }
+    }
+
+    /// A message for an instance that has ended.
+    fn arrive_late(&mut self, item: WorkItem) {
+        let columns = columns_of(&item);
+        let kept = match self.instances.get_mut(columns.instance) {
+            Some(row) if row.keeps_since_failure(columns.kind) => row,
+            Some(_) | None => return self.count_dropped(DropReason::FinishedInstance, 1),
+        };
+        kept.kept.push(Stored::Value(item));
     }
 
     /// Puts a message into the inbox of an instance that exists.

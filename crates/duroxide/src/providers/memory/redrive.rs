@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use duroxide_core::redrive::kept_after_failure;
-use duroxide_core::{Event, WorkItem, columns_of, route_after_turn, state_changes};
+use duroxide_core::redrive::{kept_after_failure, kept_since_failure};
+use duroxide_core::{Event, ItemKind, WorkItem, columns_of, route_after_turn, state_changes};
 
 use super::messages::check_message;
 use super::rows::{ExecutionRow, InstanceRow, MessageKey, Ms, Status, Stored, Suspicion};
@@ -25,19 +25,35 @@ impl InstanceRow {
             .map(|(_, message)| message.item.clone())
             .collect();
     }
+
+    /// The messages that are kept, without the first ones.
+    fn decode_kept(
+        &self,
+        operation: &str,
+        instance: &str,
+        seen: usize,
+    ) -> Result<Vec<WorkItem>, ProviderError> {
+        let decoded = self.kept.iter().skip(seen).map(|item| match item.value() {
+            Ok(item) => Ok(item.clone()),
+            Err(cause) => {
+                let text = format!("a message kept for instance '{instance}': {cause}");
+                Err(ProviderError::of_kind(ProviderErrorKind::Corrupt, operation, text))
+            }
+        });
+        decoded.collect()
+    }
+
+    /// Whether a message of this kind is kept although the instance has ended.
+    pub(super) fn keeps_since_failure(&self, kind: ItemKind) -> bool {
+        let failure = self.current_execution().and_then(|execution| execution.failure.as_ref());
+        self.status == Status::Failed && failure.is_some_and(|failure| kept_since_failure(kind, failure))
+    }
 }
 
 impl State {
     pub(super) fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
         let Some(row) = self.instances.get(instance) else { return Ok(Vec::new()) };
-        let decoded = row.kept.iter().map(|item| match item.value() {
-            Ok(item) => Ok(item.clone()),
-            Err(cause) => {
-                let text = format!("a message kept for instance '{instance}': {cause}");
-                Err(ProviderError::of_kind(ProviderErrorKind::Corrupt, "kept_messages", text))
-            }
-        });
-        decoded.collect()
+        row.decode_kept("kept_messages", instance, 0)
     }
 
     pub(super) fn redrive(&mut self, now: Ms, all: Vec<RedriveInstance>) -> Result<(), ProviderError> {
@@ -45,8 +61,15 @@ impl State {
         for one in &all {
             self.check_redrive(one)?;
         }
-        for one in all {
-            self.redrive_one(now, one);
+        let mut kept_since = Vec::with_capacity(all.len());
+        for one in &all {
+            let row = self.instances.get(&one.instance);
+            kept_since.push(
+                row.map_or(Ok(Vec::new()), |row| row.decode_kept(OPERATION, &one.instance, one.kept_seen))?,
+            );
+        }
+        for (one, kept_since) in all.into_iter().zip(kept_since) {
+            self.redrive_one(now, one, kept_since);
         }
         Ok(())
     }
@@ -68,7 +91,7 @@ impl State {
         one.messages.iter().try_for_each(|item| check_message(OPERATION, item))
     }
 
-    fn redrive_one(&mut self, now: Ms, one: RedriveInstance) {
+    fn redrive_one(&mut self, now: Ms, one: RedriveInstance, kept_since: Vec<WorkItem>) {
         let RedriveInstance { instance, failed_execution_id, events, pinned, activities, messages, .. } = one;
         let Some(row) = self.instances.get_mut(&instance) else { return };
         let next = failed_execution_id + 1;
@@ -93,7 +116,7 @@ impl State {
         for item in activities {
             self.put_work(now, item);
         }
-        for item in messages {
+        for item in messages.into_iter().chain(kept_since) {
             self.deliver(now, item, None);
         }
         self.reindex_turn(&instance);

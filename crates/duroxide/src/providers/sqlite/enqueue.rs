@@ -10,6 +10,7 @@ use duroxide_core::{
 use super::early;
 use super::fault::Fault;
 use super::instance_row::{CANCELLED_WHILE_LOCKED, NOT_PINNED, QueueRow, Status};
+use super::redrive;
 use super::tx::Tx;
 use super::values::{Ms, after, from_column, random_bits, to_column, to_json};
 
@@ -90,10 +91,7 @@ pub(super) fn deliver(
     }
     let visible_at = visible_at(tx.now, &columns, delay);
     match QueueRow::by_id(tx.db, columns.instance)? {
-        Some(row) if row.status.ends_instance() => {
-            tx.effects.dropped_finished += 1;
-            Ok(())
-        }
+        Some(row) if row.status.ends_instance() => arrive_late(tx, &row, item, full),
         Some(mut row) => {
             if full == FullInbox::Refuse && columns.kind == ItemKind::Event {
                 check_room(columns.instance, row.inbox_count)?;
@@ -115,6 +113,19 @@ pub(super) fn deliver(
             }
         },
     }
+}
+
+/// A message for an instance that has ended: kept if it may go on, dropped otherwise.
+fn arrive_late(tx: &mut Tx<'_>, row: &QueueRow, item: &EncodedItem, full: FullInbox) -> Result<(), Fault> {
+    let columns = columns_of(&item.item);
+    if !redrive::keeps_since_failure(tx, row, columns.kind)? {
+        tx.effects.dropped_finished += 1;
+        return Ok(());
+    }
+    if full == FullInbox::Refuse {
+        check_room(columns.instance, redrive::kept_count(tx, row)?)?;
+    }
+    redrive::keep_since_failure(tx, row, &item.json)
 }
 
 /// From when on a message is visible.

@@ -328,7 +328,7 @@ impl Provider for SqliteProvider {
 
     async fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
         let instance = instance.to_string();
-        self.read_with("kept_messages", move |db| redrive::kept_messages(db, &instance)).await
+        self.read_with("kept_messages", move |db| redrive::kept_messages(db, &instance, 0)).await
     }
 
     async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {

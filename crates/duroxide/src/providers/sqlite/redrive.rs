@@ -1,7 +1,9 @@
 //! Failed instances that go on, and the messages kept for them.
 
-use duroxide_core::redrive::KeptMessages;
-use duroxide_core::{ItemKind, Route, WorkItem, columns_of, pack_version, route_after_turn, state_changes};
+use duroxide_core::redrive::{KeptMessages, kept_since_failure};
+use duroxide_core::{
+    ErrorDetails, ItemKind, Route, WorkItem, columns_of, pack_version, route_after_turn, state_changes,
+};
 use semver::Version;
 
 use super::db::Db;
@@ -39,12 +41,43 @@ pub(super) fn keep_messages(tx: &Tx<'_>, row: &QueueRow, mut kept: KeptMessages)
     Ok(())
 }
 
-/// The messages kept for an instance, in the order of its inbox.
-pub(super) fn kept_messages(db: &Db, instance: &str) -> Result<Vec<WorkItem>, Fault> {
+/// Whether a message of this kind is kept for an instance that has ended.
+pub(super) fn keeps_since_failure(tx: &Tx<'_>, row: &QueueRow, kind: ItemKind) -> Result<bool, Fault> {
+    const FAILURE: &str = "SELECT failure FROM executions WHERE instance_key = ?1 AND execution_id = ?2 AND failure IS NOT NULL";
+    if row.status != Status::Failed {
+        return Ok(false);
+    }
+    let id = (row.key, to_column(row.current_execution_id));
+    let failure = tx.db.first(FAILURE, id, |row| Ok(from_json::<ErrorDetails>(row.get_ref(0)?)))?;
+    Ok(match failure {
+        Some(Ok(failure)) => kept_since_failure(kind, &failure),
+        // A failure that this build does not know: another build may let it go on.
+        Some(Err(_)) => kind == ItemKind::Event,
+        None => false,
+    })
+}
+
+/// How many messages are kept for an instance.
+pub(super) fn kept_count(tx: &Tx<'_>, row: &QueueRow) -> Result<i64, Fault> {
+    const SQL: &str = "SELECT count(*) FROM kept_messages WHERE instance_key = ?1";
+    Ok(tx.db.first(SQL, [row.key], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// Keeps a message for an instance that has failed, after all that is kept.
+pub(super) fn keep_since_failure(tx: &Tx<'_>, row: &QueueRow, json: &str) -> Result<(), Fault> {
+    const SQL: &str = "INSERT INTO kept_messages (instance_key, position, item) \
+         SELECT ?1, coalesce(max(position), -1) + 1, ?2 FROM kept_messages WHERE instance_key = ?1";
+    tx.db.execute(SQL, (row.key, json))?;
+    Ok(())
+}
+
+/// The messages kept for an instance, in their order, without the first ones.
+pub(super) fn kept_messages(db: &Db, instance: &str, seen: usize) -> Result<Vec<WorkItem>, Fault> {
     const SQL: &str = "SELECT k.item FROM kept_messages k JOIN instances i ON i.key = k.instance_key \
-         WHERE i.instance_id = ?1 ORDER BY k.position";
+         WHERE i.instance_id = ?1 ORDER BY k.position LIMIT -1 OFFSET ?2";
+    let seen = i64::try_from(seen).unwrap_or(i64::MAX);
     let stored: Vec<Result<WorkItem, String>> =
-        db.all(SQL, [instance], |row| Ok(from_json(row.get_ref(0)?)))?;
+        db.all(SQL, (instance, seen), |row| Ok(from_json(row.get_ref(0)?)))?;
     let named = |cause| Fault::Corrupt(format!("a message kept for instance '{instance}': {cause}"));
     stored.into_iter().map(|item| item.map_err(named)).collect()
 }
@@ -62,6 +95,7 @@ pub(super) struct EncodedRedrive {
     pinned: Option<Version>,
     activities: Vec<EncodedItem>,
     messages: Vec<EncodedItem>,
+    kept_seen: usize,
 }
 
 impl EncodedRedrive {
@@ -81,6 +115,7 @@ impl EncodedRedrive {
             pinned: one.pinned,
             activities: EncodedItem::all(one.activities)?,
             messages: EncodedItem::all(one.messages)?,
+            kept_seen: one.kept_seen,
         })
     }
 
@@ -97,12 +132,14 @@ pub(super) fn redrive(tx: &mut Tx<'_>, all: &[EncodedRedrive]) -> Result<(), Fau
     for one in all {
         rows.push(look(tx, one)?);
     }
+    let mut kept_since = Vec::with_capacity(all.len());
     for (one, row) in all.iter().zip(rows) {
+        kept_since.push(EncodedItem::all(kept_messages(tx.db, &one.instance, one.kept_seen)?)?);
         begin(tx, one, row)?;
     }
     // Only now all of them run, so that what one sends to another finds it.
-    for one in all {
-        fill(tx, one)?;
+    for (one, kept_since) in all.iter().zip(&kept_since) {
+        fill(tx, one, kept_since)?;
     }
     Ok(())
 }
@@ -149,15 +186,15 @@ fn begin(tx: &mut Tx<'_>, one: &EncodedRedrive, row: QueueRow) -> Result<(), Fau
     Ok(())
 }
 
-/// Puts its activities and messages into the queues.
-fn fill(tx: &mut Tx<'_>, one: &EncodedRedrive) -> Result<(), Fault> {
+/// Puts its activities and messages into the queues, then what was kept since the caller looked.
+fn fill(tx: &mut Tx<'_>, one: &EncodedRedrive, kept_since: &[EncodedItem]) -> Result<(), Fault> {
     for item in &one.activities {
         work::put(tx, item)?;
     }
     let mut row = QueueRow::by_id(tx.db, &one.instance)?
         .ok_or_else(|| Fault::NotFound(format!("instance '{}'", one.instance)))?;
     let mut for_others = Vec::new();
-    for item in &one.messages {
+    for item in one.messages.iter().chain(kept_since) {
         let columns = columns_of(&item.item);
         if columns.instance == one.instance && columns.kind != ItemKind::Start {
             let visible_at = columns.due_ms.map_or(tx.now, to_column);
