@@ -25,12 +25,24 @@ pub(crate) struct Workload {
     pub(crate) programs: Vec<Program>,
     /// Keys that some instance may set, with the instance.
     shared_keys: Vec<(String, String)>,
-    /// Whether what is generated now must not name an instance: it will be deleted with all its children.
-    unnamed: bool,
+    /// How what is generated now may name instances.
+    naming: Naming,
     /// Instances that fail until the nodes are upgraded, and that clients let go on. Then nothing else needs the new
     /// release.
     pub(crate) mended: Vec<String>,
     old_release: bool,
+}
+
+/// How a program names the instances that it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Naming {
+    /// By new ids and by those of others.
+    #[default]
+    Free,
+    /// By new ids only: they end more than once, and nobody else waits for such an end.
+    New,
+    /// Not at all: they will be deleted with it.
+    None,
 }
 
 /// One call of a client.
@@ -103,7 +115,9 @@ impl Workload {
             }
         }
         if workload.old_release {
+            workload.naming = Naming::New;
             workload.add_mended(mended);
+            workload.naming = Naming::Free;
         }
         // A stable order: the order of generation decides among equal times.
         workload.calls.sort_by_key(|call| call.at_ms);
@@ -179,14 +193,14 @@ impl Workload {
     /// A root that is deleted by force at any time, and perhaps started again under the same id.
     fn add_doomed(&mut self, rng: &mut Rng) {
         let id = self.name("doomed-");
-        self.unnamed = true;
+        self.naming = Naming::None;
         for _ in 0..rng.range(1, 4) {
             let program = self.program(rng, Reach::Generated, 1);
             self.start_by(rng, &id, program, CLIENT_TIME_MS);
             let at_ms = rng.range(0, CLIENT_TIME_MS);
             self.calls.push(Call { at_ms, instance: id.clone(), what: Send::Delete });
         }
-        self.unnamed = false;
+        self.naming = Naming::Free;
     }
 
     /// A root of many executions that is deleted once it has finished, asked for again and again.
@@ -389,11 +403,11 @@ impl Workload {
             return self.activity(rng);
         }
         let id = match rng.range(0, 6) {
-            _ if self.unnamed => None,
+            _ if self.naming == Naming::None => None,
             0..3 => None,
-            3..5 => Some(self.new_id("child-")),
             // Somebody else's id: one of the two starts loses.
-            _ => Some(rng.pick(&self.known_ids).clone()),
+            5 if self.naming == Naming::Free => Some(rng.pick(&self.known_ids).clone()),
+            _ => Some(self.new_id("child-")),
         };
         let reach = id.as_deref().map_or(Reach::Generated, Reach::Known);
         let program = self.program(rng, reach, depth + 1);
@@ -403,7 +417,7 @@ impl Workload {
 
     /// A child with an id that is probably taken, given up at about the time when the answer comes.
     fn taken_child(&mut self, rng: &mut Rng, depth: u32) -> Step {
-        if depth >= MAX_DEPTH || self.unnamed {
+        if depth >= MAX_DEPTH || self.naming != Naming::Free {
             return self.activity(rng);
         }
         let id = rng.pick(&self.known_ids).clone();
@@ -422,10 +436,11 @@ impl Workload {
     }
 
     fn detached(&mut self, rng: &mut Rng, depth: u32) -> Step {
-        if depth >= MAX_DEPTH || self.unnamed {
+        if depth >= MAX_DEPTH || self.naming == Naming::None {
             return timer(rng);
         }
-        let id = if rng.one_in(5) { rng.pick(&self.known_ids).clone() } else { self.new_id("detached-") };
+        let taken = rng.one_in(5) && self.naming == Naming::Free;
+        let id = if taken { rng.pick(&self.known_ids).clone() } else { self.new_id("detached-") };
         let program = self.program(rng, Reach::Known(&id), depth + 1);
         let program = self.add_program(program);
         Step::Detached { id, program }
