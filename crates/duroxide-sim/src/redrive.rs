@@ -7,7 +7,8 @@ use duroxide::providers::Provider;
 use duroxide::{Client, ClientError, ConfigErrorKind, ErrorDetails, OrchestrationStatus};
 use futures_util::FutureExt;
 
-use crate::clients::{WAIT, end_value};
+use crate::clients::{WAIT, end_value, send_all};
+use crate::generate::{Call, Send};
 use crate::store;
 use crate::world::World;
 
@@ -30,7 +31,8 @@ pub(crate) async fn until_mended(world: Arc<World>, instance: String) {
             world.count("failed again before the fix");
         }
         wait_for_the_fix(&world, why).await;
-        match client.redrive(&instance).await {
+        let (answer, ()) = tokio::join!(client.redrive(&instance), send_meanwhile(&world, &instance));
+        match answer {
             Ok(_) => {
                 world.count(why.word());
                 redriven += 1;
@@ -84,6 +86,15 @@ async fn wait_for_the_fix(world: &World, why: Why) {
     let pause_ms = world.random(|rng| rng.range(1, 5_000));
     let wait_ms = if early { pause_ms } else { fixed_in_ms + pause_ms };
     tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+}
+
+/// Mostly sends an event that nobody waits for, at about the time of a redrive. It must not get lost.
+async fn send_meanwhile(world: &Arc<World>, instance: &str) {
+    let (sends, at_ms, number) = world.random(|rng| (!rng.one_in(3), rng.range(0, 50), rng.next()));
+    if sends {
+        let what = Send::Raise { name: format!("surplus-{number}"), data: String::new() };
+        send_all(world.clone(), vec![Call { at_ms, instance: instance.to_string(), what }]).await;
+    }
 }
 
 /// Whether the store still has the failure that was seen.
