@@ -9,18 +9,11 @@ use crate::messages::{FullInbox, check_room};
 use crate::values::{count, from_json};
 use crate::working_set::WorkingSet;
 
-/// What is kept for a failed instance that may go on.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Late {
-    next_position: i64,
-    count: i64,
-}
-
-const LATE: &str = "SELECT i.status, e.failure, k.next, k.count FROM {s}.queues q \
-     JOIN {s}.instances i ON i.key = q.key \
-     LEFT JOIN {s}.executions e ON e.instance_key = q.key AND e.execution_id = q.current_execution_id, \
-     LATERAL (SELECT coalesce(max(m.position), -1) + 1 AS next, count(*) AS count \
-              FROM {s}.kept_messages m WHERE m.instance_key = q.key) k \
+/// The status, the failure, and how many messages are kept: their positions count from 0 and have no gaps.
+const LATE: &str = "SELECT i.status, e.failure, (SELECT coalesce(max(m.position) + 1, 0) FROM {s}.kept_messages m \
+       WHERE m.instance_key = q.key) \
+     FROM {s}.queues q JOIN {s}.instances i ON i.key = q.key \
+     LEFT JOIN {s}.executions e ON e.instance_key = q.key AND e.execution_id = q.current_execution_id \
      WHERE q.key = $1";
 
 impl WorkingSet<'_> {
@@ -33,23 +26,22 @@ impl WorkingSet<'_> {
         full: FullInbox,
     ) -> Result<(), Fault> {
         // Only events are kept.
-        let late = if columns.kind == ItemKind::Event { self.late(key).await? } else { None };
-        let Some(late) = late else {
+        let kept = if columns.kind == ItemKind::Event { self.kept_for(key).await? } else { None };
+        let Some(kept) = kept else {
             self.effects.dropped_finished += 1;
             return Ok(());
         };
         if full == FullInbox::Refuse {
-            check_room(columns.instance, late.count)?;
+            check_room(columns.instance, kept)?;
         }
-        self.writes.kept.push((key, late.next_position, json.to_string()));
-        let more = Late { next_position: late.next_position + 1, count: late.count + 1 };
-        self.late.insert(key, Some(more));
+        self.writes.kept.push((key, kept, json.to_string()));
+        self.kept.insert(key, Some(kept + 1));
         Ok(())
     }
 
-    /// What is kept for an instance that has ended; `None` if events for it are dropped.
-    async fn late(&mut self, key: i64) -> Result<Option<Late>, Fault> {
-        if let Some(known) = self.late.get(&key) {
+    /// How many messages are kept for an instance that has ended; `None` if events for it are dropped.
+    async fn kept_for(&mut self, key: i64) -> Result<Option<i64>, Fault> {
+        if let Some(known) = self.kept.get(&key) {
             return Ok(*known);
         }
         let row = self.conn()?.first(LATE, &[&key]).await?;
@@ -63,16 +55,12 @@ impl WorkingSet<'_> {
         let id = (key, instance.current_execution_id);
         let new_failure = self.executions.get(&id).and_then(|execution| execution.new_failure.clone());
         let failure = new_failure.or_else(|| row.get(1));
-        let late = (failed && failure.is_some_and(|json| keeps_events(&json))).then(|| {
-            let added = self.writes.kept.iter().filter(|(of, _, _)| *of == key);
-            let next_added = added.clone().map(|(_, position, _)| position + 1).max();
-            Late {
-                next_position: next_added.unwrap_or(0).max(row.get(2)),
-                count: count(added.count()) + row.get::<_, i64>(3),
-            }
+        let kept = (failed && failure.is_some_and(|json| keeps_events(&json))).then(|| {
+            let added = self.writes.kept.iter().filter(|(of, _, _)| *of == key).count();
+            row.get::<_, i64>(2) + count(added)
         });
-        self.late.insert(key, late);
-        Ok(late)
+        self.kept.insert(key, kept);
+        Ok(kept)
     }
 }
 

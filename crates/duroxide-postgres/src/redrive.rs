@@ -79,13 +79,15 @@ impl WorkingSet<'_> {
             .map(|row| ((row.visible_at, row.position), row.kind.code(), row.event_id, row.json.clone()));
         let mut inbox: Vec<_> = stored.chain(added).collect();
         inbox.sort_unstable();
-        for (order, (place, code, event_id, json)) in (0_i64..).zip(inbox) {
+        let mut order = 0_i64;
+        for (place, code, event_id, json) in inbox {
             let taken = lock
                 .is_some_and(|lock| place <= (lock.visible_at, lock.position) && place.1 < lock.watermark);
             // A kind that this build does not know is kept: another build may.
             if ItemKind::from_code(code).is_none_or(|kind| kept.keeps(kind, event_id.map(from_column), taken))
             {
                 self.writes.kept.push((key, order, json));
+                order += 1;
             }
         }
         Ok(())

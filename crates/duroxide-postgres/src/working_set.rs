@@ -11,7 +11,6 @@ use crate::effects::Effects;
 use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::instance_row::{InstanceRow, instance_columns};
-use crate::late::Late;
 use crate::memory::{Memory, Recalled};
 use crate::pipeline::{Pipeline, values};
 use crate::values::{Ms, lock_number, owned_text};
@@ -64,8 +63,8 @@ pub(crate) struct WorkingSet<'a> {
     pub(crate) reserved: BTreeSet<String>,
     /// Ids that turned out to be unknown although somebody sends events to them.
     pub(crate) early: HashMap<String, Early>,
-    /// Ended instances that got messages: what is kept for them, if anything is.
-    pub(crate) late: HashMap<i64, Option<Late>>,
+    /// Ended instances that got messages: how many are kept for them, if any are.
+    pub(crate) kept: HashMap<i64, Option<i64>>,
     pub(crate) executions: HashMap<(i64, u64), ExecutionRow>,
     pub(crate) timers: Vec<(i64, i64, i64)>,
     pub(crate) work: BTreeMap<i64, WorkRow>,
@@ -159,7 +158,7 @@ impl<'a> WorkingSet<'a> {
             by_id: HashMap::new(),
             reserved: BTreeSet::new(),
             early: HashMap::new(),
-            late: HashMap::new(),
+            kept: HashMap::new(),
             executions: HashMap::new(),
             timers: Vec::new(),
             work: BTreeMap::new(),

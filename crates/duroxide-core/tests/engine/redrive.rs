@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::redrive::{
-    PARENT_FAILED, RedriveOf, RedrivePlan, is_redrivable, kept_after_failure, plan_redrive, start_anew,
+    PARENT_FAILED, RedriveOf, RedrivePlan, is_redrivable, kept_after_failure, kept_since_failure,
+    plan_redrive, start_anew,
 };
 use duroxide_core::{
     AppErrorKind, ErrorDetails, ItemKind, OpenWork, OrchestrationHandler, Outcome, PoisonMessageType,
@@ -353,4 +354,24 @@ fn messages_that_the_failing_turn_had_admitted_are_not_kept_twice() {
     assert_eq!(keeps, [false, true, true, true]);
     assert!(!kept.keeps(ItemKind::Timer, Some(8), false), "the history knows the timers");
     assert!(kept_after_failure(&driver.turns[0].events).is_none());
+}
+
+#[test]
+fn events_that_come_after_a_failure_are_kept_if_it_can_be_mended() {
+    let poison = ErrorDetails::Poison {
+        attempt_count: 11,
+        max_attempts: 10,
+        message_type: PoisonMessageType::Orchestration { instance: "a".to_string(), execution_id: 1 },
+        message: "[]".to_string(),
+    };
+    let by_parent = ErrorDetails::cancelled(PARENT_FAILED);
+    let by_somebody = ErrorDetails::cancelled("enough");
+    let of_itself = ErrorDetails::orchestration_failed("no");
+    assert!(kept_since_failure(ItemKind::Event, &poison));
+    assert!(kept_since_failure(ItemKind::Event, &by_parent));
+    assert!(!kept_since_failure(ItemKind::Event, &by_somebody));
+    assert!(!kept_since_failure(ItemKind::Event, &of_itself));
+    for kind in [ItemKind::Start, ItemKind::Completion, ItemKind::Timer, ItemKind::Cancel, ItemKind::Note] {
+        assert!(!kept_since_failure(kind, &poison), "{kind:?}");
+    }
 }

@@ -4,6 +4,7 @@ mod backups;
 mod caller;
 mod cluster;
 mod dropped;
+mod full_inboxes;
 mod health;
 mod opening;
 mod outages;

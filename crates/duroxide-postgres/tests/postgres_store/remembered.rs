@@ -13,7 +13,7 @@ use crate::support::{new_schema, open, options};
 
 const LOCK: Duration = Duration::from_secs(60);
 
-fn start(instance: &str) -> WorkItem {
+pub(crate) fn start(instance: &str) -> WorkItem {
     WorkItem::StartOrchestration {
         instance: instance.to_string(),
         orchestration: "O".to_string(),
@@ -26,7 +26,7 @@ fn start(instance: &str) -> WorkItem {
     }
 }
 
-fn event(instance: &str, data: &str) -> WorkItem {
+pub(crate) fn event(instance: &str, data: &str) -> WorkItem {
     WorkItem::QueueMessage { instance: instance.to_string(), name: "q".to_string(), data: data.to_string() }
 }
 
@@ -42,12 +42,12 @@ fn activity(instance: &str, id: u64) -> WorkItem {
     }
 }
 
-async fn send(store: &PostgresProvider, item: WorkItem) {
+pub(crate) async fn send(store: &PostgresProvider, item: WorkItem) {
     store.enqueue_for_orchestrator(item, None).await.expect("it is sent");
 }
 
 /// What is in the turn, and its token.
-async fn turn(store: &PostgresProvider) -> (Vec<WorkItem>, String) {
+pub(crate) async fn turn(store: &PostgresProvider) -> (Vec<WorkItem>, String) {
     let fetched = store.fetch_orchestration_item(LOCK, PATIENCE, None).await.expect("fetched");
     let (item, token, attempts) = fetched.expect("a turn is ready");
     assert_eq!(attempts, 1);

@@ -1,7 +1,7 @@
 //! An instance that failed may go on: its messages were kept, and the next execution begins where the failed one
 //! stopped. A store without the extension keeps nothing and says that it cannot.
 
-use duroxide_core::{ErrorDetails, OrchestrationStatus, PoisonMessageType, limits};
+use duroxide_core::{ErrorDetails, OrchestrationStatus, PoisonMessageType};
 
 use super::ProviderFactory;
 use super::fixture::{
@@ -86,6 +86,26 @@ pub async fn events_sent_after_a_failure_are_kept(factory: &dyn ProviderFactory)
     assert_eq!(store.turn_of("a").await.item.messages, all);
 }
 
+/// Events that come at the time of the failure are kept, whichever is first and whether or not the store commits them
+/// together.
+pub async fn events_sent_beside_the_failing_commit_are_kept(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.redrives() {
+        return;
+    }
+    store.begin("a").await;
+    store.send(event("a", "0")).await;
+    let turn = store.turn_of("a").await;
+    let failed = Commit::of(&turn).events([failed_event(2, "a", &poison())]).fails("poison");
+    // A store that commits in groups is busy with the first one while the others come.
+    let busy = store.send(event("somebody", "else"));
+    let sends = futures_util::future::join_all((1..9).map(|n| store.send(event("a", &n.to_string()))));
+    tokio::join!(busy, store.commit(&turn, failed), sends);
+    let mut kept = store.provider.kept_messages("a").await.expect("kept messages can be read");
+    kept.sort_by_key(|item| format!("{item:?}"));
+    assert_eq!(kept, (0..9).map(|n| event("a", &n.to_string())).collect::<Vec<_>>());
+}
+
 /// A turn's message for an instance that has failed so is kept like a client's.
 pub async fn a_turn_s_event_after_a_failure_is_kept(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;
@@ -129,24 +149,6 @@ pub async fn events_kept_while_a_redrive_was_planned_follow(factory: &dyn Provid
     assert_eq!(store.provider.kept_messages("a").await.expect("nothing is kept"), []);
     let expected = [event("a", "1"), event("a", "2"), event("a", "3")];
     assert_eq!(store.turn_of("a").await.item.messages, expected);
-}
-
-/// A failed instance does not gather events without end: a client is told, as it is by a full inbox.
-pub async fn a_failed_instance_keeps_as_much_as_an_inbox(factory: &dyn ProviderFactory) {
-    let store = Store::new(factory).await;
-    if !store.provider.redrives() {
-        return;
-    }
-    poisoned(&store, &[event("a", "first")], &[]).await;
-    store.begin("b").await;
-    store.send(event("b", "go")).await;
-    let turn = store.turn_of("b").await;
-    let many = (1..limits::MAX_INBOX_MESSAGES).map(|n| event("a", &n.to_string()));
-    store.commit(&turn, Commit::of(&turn).messages(many)).await;
-    expect_invalid(store.provider.enqueue_for_orchestrator(event("a", "too many"), None).await);
-    store.send(cancel("a")).await;
-    let kept = store.provider.kept_messages("a").await.expect("kept messages can be read");
-    assert_eq!(kept.len(), limits::MAX_INBOX_MESSAGES);
 }
 
 /// The next execution has the events, the work items and the messages given, none of them attempted.

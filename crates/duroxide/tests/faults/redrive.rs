@@ -92,6 +92,23 @@ async fn a_poisoned_activity_runs_again_under_its_old_key_with_no_attempts_count
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_sent_after_the_failure_reaches_the_redriven_instance() {
+    let world = World::new();
+    let broken = world.start(activities(), order("Charge"), node(1)).await;
+    world.client.start_orchestration("i", "Order", "42").await.expect("start");
+    let failure = world.failure("i").await;
+    assert!(matches!(failure, ErrorDetails::Poison { .. }), "{failure:?}");
+    world.client.enqueue_event("i", "shipped", "while it was failed").await.expect("enqueue");
+    broken.shutdown(None).await;
+    assert_eq!(world.client.list_kept_messages("i").await.expect("kept").len(), 1);
+    world.client.redrive("i").await.expect("it goes on");
+    assert_eq!(world.client.list_kept_messages("i").await.expect("kept").len(), 0);
+    let good = world.start(charge(), order("Charge"), node(2)).await;
+    assert_eq!(world.output("i").await, "charged 42 as i:1:2, while it was failed");
+    good.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_activity_whose_result_was_kept_does_not_run_again() {
     let world = World::new();
     let runs = Arc::new(AtomicU32::new(0));

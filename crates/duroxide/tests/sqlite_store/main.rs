@@ -10,6 +10,8 @@ mod decoding;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod full_inboxes;
+#[cfg(test)]
 mod group_commit;
 #[cfg(test)]
 mod health;

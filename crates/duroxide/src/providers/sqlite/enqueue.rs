@@ -122,10 +122,11 @@ fn arrive_late(tx: &mut Tx<'_>, row: &QueueRow, item: &EncodedItem, full: FullIn
         tx.effects.dropped_finished += 1;
         return Ok(());
     }
+    let kept = redrive::kept_count(tx, row)?;
     if full == FullInbox::Refuse {
-        check_room(columns.instance, redrive::kept_count(tx, row)?)?;
+        check_room(columns.instance, kept)?;
     }
-    redrive::keep_since_failure(tx, row, &item.json)
+    redrive::keep_since_failure(tx, row, kept, &item.json)
 }
 
 /// From when on a message is visible.

@@ -29,13 +29,15 @@ pub(super) fn keep_messages(tx: &Tx<'_>, row: &QueueRow, mut kept: KeptMessages)
     }
     let inbox: Vec<(i64, i64, i64, Option<i64>)> =
         tx.db.all(INBOX, [row.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-    for (order, (visible_at, position, code, event_id)) in (0i64..).zip(inbox) {
+    let mut order = 0_i64;
+    for (visible_at, position, code, event_id) in inbox {
         let taken = row.lock.is_some_and(|lock| {
             (visible_at, position) <= (lock.visible_at, lock.position) && position < lock.watermark
         });
         // A kind that this build does not know is kept: another build may.
         if ItemKind::from_code(code).is_none_or(|kind| kept.keeps(kind, event_id.map(from_column), taken)) {
             tx.db.execute(KEEP, (row.key, visible_at, position, order))?;
+            order += 1;
         }
     }
     Ok(())
@@ -57,17 +59,16 @@ pub(super) fn keeps_since_failure(tx: &Tx<'_>, row: &QueueRow, kind: ItemKind) -
     })
 }
 
-/// How many messages are kept for an instance.
+/// How many messages are kept for an instance. Their positions count from 0 and have no gaps.
 pub(super) fn kept_count(tx: &Tx<'_>, row: &QueueRow) -> Result<i64, Fault> {
-    const SQL: &str = "SELECT count(*) FROM kept_messages WHERE instance_key = ?1";
+    const SQL: &str = "SELECT coalesce(max(position) + 1, 0) FROM kept_messages WHERE instance_key = ?1";
     Ok(tx.db.first(SQL, [row.key], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// Keeps a message for an instance that has failed, after all that is kept.
-pub(super) fn keep_since_failure(tx: &Tx<'_>, row: &QueueRow, json: &str) -> Result<(), Fault> {
-    const SQL: &str = "INSERT INTO kept_messages (instance_key, position, item) \
-         SELECT ?1, coalesce(max(position), -1) + 1, ?2 FROM kept_messages WHERE instance_key = ?1";
-    tx.db.execute(SQL, (row.key, json))?;
+/// Keeps a message for an instance that has failed, after the `count` that are kept.
+pub(super) fn keep_since_failure(tx: &Tx<'_>, row: &QueueRow, count: i64, json: &str) -> Result<(), Fault> {
+    const SQL: &str = "INSERT INTO kept_messages (instance_key, position, item) VALUES (?1, ?2, ?3)";
+    tx.db.execute(SQL, (row.key, count, json))?;
     Ok(())
 }
 
