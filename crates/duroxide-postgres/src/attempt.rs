@@ -161,16 +161,13 @@ impl Carrier {
         answers: &[Vec<Row>],
         fetches: &mut Fetches,
     ) -> Result<(), Failure> {
-        let answer = |place: Option<usize>| place.and_then(|place| answers.get(place));
-        if let Some(expired) = answer(group.flushed.expired) {
+        if let Some(expired) = group.flushed.expired.and_then(|place| answers.get(place)) {
             group.effects.expired += u64::try_from(expired.len()).unwrap_or(0);
         }
-        let mut ids: HashMap<i64, i64> = HashMap::new();
-        if let Some(row) = answer(group.flushed.written).and_then(|rows| rows.first()) {
-            let Some(clock) = row.get::<_, Option<Ms>>(0) else { return Err(Failure::Doubtful) };
-            self.memory.note_time(clock);
-            let numbers = |column: usize| row.get::<_, Option<Vec<i64>>>(column).unwrap_or_default();
-            ids.extend(numbers(2).into_iter().zip(numbers(1)));
+        let mut ids = HashMap::new();
+        if let Some((clock, stored)) = group.flushed.written.and_then(|written| written.answer(answers)) {
+            self.memory.note_time(clock.ok_or(Failure::Doubtful)?);
+            ids = stored;
         }
         let served = std::mem::take(&mut fetches.served_work);
         fetches.served_work = served.into_iter().map(|one| one.with_ids(&ids)).collect();

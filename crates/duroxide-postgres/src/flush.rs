@@ -6,7 +6,7 @@ use crate::pipeline::{Pipeline, values};
 use crate::values::{Ms, owned_text, to_column, to_text};
 
 use crate::working_set::{RESERVE, WorkingSet, reservations, timer_columns};
-use crate::write_group::column;
+use crate::write_group::{Written, column};
 use crate::writes::Writes;
 
 const EXPIRE_EARLY: &str = "DELETE FROM {s}.early_messages WHERE kept_at < $1 RETURNING 1";
@@ -69,7 +69,7 @@ const FIND_HEADS: &str = "INSERT INTO {s}.session_heads (session_id, tag, suspec
 #[derive(Debug, Default)]
 pub(crate) struct Flushed {
     /// What [`WorkingSet::write_group`] answers.
-    pub(crate) written: Option<usize>,
+    pub(crate) written: Option<Written>,
     /// A row for each early message that expired.
     pub(crate) expired: Option<usize>,
 }

@@ -7,7 +7,7 @@ use tokio_postgres::{Row, Statement};
 
 use crate::connection::Conn;
 use crate::fault::Fault;
-use crate::write_group::{WRITE_GROUP, set_alone};
+use crate::write_group::set_alone;
 
 /// A value on its way into a statement.
 pub(crate) type Value = Box<dyn ToSql + Sync + Send>;
@@ -65,8 +65,8 @@ impl Pipeline {
             }
             // One statement is a transaction by itself.
             Transaction::None if self.steps.len() <= 1 => {
-                if let Some((WRITE_GROUP, params)) = self.steps.first_mut() {
-                    set_alone(params, true);
+                if let Some((sql, params)) = self.steps.first_mut() {
+                    set_alone(sql, params);
                 }
                 self.run(conn).await?.committed()
             }

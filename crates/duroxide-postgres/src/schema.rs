@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_nodes_and_routes.sql"),
     include_str!("migrations/0003_group_writes.sql"),
+    include_str!("migrations/0004_one_instance.sql"),
 ];
 
 /// What stands in the table that marks a schema as ours.

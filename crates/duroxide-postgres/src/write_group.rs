@@ -1,12 +1,17 @@
 //! Writing what almost every group of calls changes, by one statement: see the function `write_group` of the
 //! schema.
 
-use crate::execution_row::ExecutionRow;
+use std::collections::HashMap;
+
+use tokio_postgres::Row;
+
 use crate::instance_row::{InstanceRow, TurnLock};
+use crate::one_statement::BEGIN_INSTANCE;
 use crate::pipeline::{Pipeline, Value, values};
 use crate::route_turn;
-use crate::values::{NOT_PINNED, owned_text, to_column};
+use crate::values::{Ms, NOT_PINNED, owned_text, to_column};
 use crate::working_set::{WorkingSet, reservations};
+use crate::write_one::Execution;
 
 /// As many parameters as [`WorkingSet::write_group`] gives.
 pub(crate) const WRITE_GROUP: &str = "SELECT clock, work_ids, work_nonces FROM {s}.write_group($1, $2, $3, $4, $5, $6, $7, $8, $9, \
@@ -28,18 +33,14 @@ macro_rules! column {
 pub(crate) use column;
 
 impl WorkingSet<'_> {
-    /// Adds the statement, unless there is nothing to write. The place of its answer: the server's time, and the
-    /// ids and the locks of new work items that are locked.
-    pub(crate) fn write_group(&self, pipeline: &mut Pipeline) -> Option<usize> {
+    /// Adds the statement, unless there is nothing to write.
+    pub(crate) fn write_group(&self, pipeline: &mut Pipeline) -> Option<Written> {
         let writes = &self.writes;
         let mut rows: Vec<&InstanceRow> = self.instances.values().filter(|row| row.pending.queue).collect();
         rows.sort_unstable_by_key(|row| row.key);
         let changed: Vec<_> = self.executions.iter().filter(|(_, row)| row.changed).collect();
-        let (stored, new): (Vec<Execution<'_>>, Vec<Execution<'_>>) =
-            changed.into_iter().partition(|(_, row)| row.is_stored);
         let nothing = rows.is_empty()
-            && stored.is_empty()
-            && new.is_empty()
+            && changed.is_empty()
             && writes.history.is_empty()
             && writes.inbox.is_empty()
             && writes.covered.is_empty()
@@ -48,6 +49,12 @@ impl WorkingSet<'_> {
         if nothing {
             return None;
         }
+        if let Some(place) = self.write_one(pipeline, &rows, &changed) {
+            let lock = writes.new_work.first().and_then(|work| work.lock);
+            return Some(Written::One { place, nonce: lock.map(|lock| lock.nonce) });
+        }
+        let (stored, new): (Vec<Execution<'_>>, Vec<Execution<'_>>) =
+            changed.into_iter().partition(|(_, row)| row.is_stored);
         // Where rows were read, ids are reserved already.
         let reserved = match self.is_remembered() {
             true => reservations(self.schema, "instance", &self.reserved),
@@ -65,7 +72,7 @@ impl WorkingSet<'_> {
         values.extend(execution_values(&new));
         values.extend(execution_values(&stored));
         values.extend(self.work_values());
-        Some(pipeline.add(WRITE_GROUP, values))
+        Some(Written::Group { place: pipeline.add(WRITE_GROUP, values) })
     }
 
     fn message_values(&self) -> Vec<Value> {
@@ -107,10 +114,39 @@ impl WorkingSet<'_> {
     }
 }
 
-/// Tells the statement whether it is the whole transaction.
-pub(crate) fn set_alone(params: &mut [Value], alone: bool) {
-    if let Some(value) = params.get_mut(ALONE) {
-        *value = Box::new(alone);
+/// Where the answer of the statement stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Written {
+    /// Of many rows: the time, and the ids and the locks of new work items that are locked.
+    Group { place: usize },
+    /// Of one instance: the time, and the id of the new work item, which has this lock.
+    One { place: usize, nonce: Option<i64> },
+}
+
+impl Written {
+    /// The server's time, or `None` if nothing was written; and the ids of new work items by their locks.
+    pub(crate) fn answer(self, answers: &[Vec<Row>]) -> Option<(Option<Ms>, HashMap<i64, i64>)> {
+        let row = |place: usize| answers.get(place).and_then(|rows| rows.first());
+        match self {
+            Self::Group { place } => {
+                let row = row(place)?;
+                let numbers = |column: usize| row.get::<_, Option<Vec<i64>>>(column).unwrap_or_default();
+                Some((row.get(0), numbers(2).into_iter().zip(numbers(1)).collect()))
+            }
+            Self::One { place, nonce } => {
+                let row = row(place)?;
+                Some((row.get(0), nonce.zip(row.get(1)).into_iter().collect()))
+            }
+        }
+    }
+}
+
+/// Tells the statement that it is the whole transaction, if it must know that.
+pub(crate) fn set_alone(sql: &str, params: &mut [Value]) {
+    if (sql == WRITE_GROUP || sql == BEGIN_INSTANCE)
+        && let Some(value) = params.get_mut(ALONE)
+    {
+        *value = Box::new(true);
     }
 }
 
@@ -196,9 +232,6 @@ fn instance_values(rows: &[&InstanceRow]) -> Vec<Value> {
         ended.concat(),
     ]
 }
-
-/// An execution with its instance's key and its number.
-type Execution<'e> = (&'e (i64, u64), &'e ExecutionRow);
 
 fn execution_values(rows: &[Execution<'_>]) -> Vec<Value> {
     let numbers = column!(rows, ((key, id), row) => [
