@@ -4,12 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use duroxide::failpoint;
 use duroxide::providers::{TurnRequest, WorkRequest};
+use duroxide_core::OrchestrationStatus;
 use tokio_postgres::Row;
 
 use crate::call::Call;
 use crate::carrier::Carrier;
 use crate::connection::Conn;
 use crate::effects::Effects;
+use crate::endings::{self, Audience};
 use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::fetch_turn::{self, Look, RawTurn};
@@ -25,6 +27,8 @@ use crate::serve;
 use crate::store::{AFTER_COMMIT, BEFORE_COMMIT};
 use crate::values::Ms;
 use crate::working_set::{Wanted, WorkingSet};
+use crate::write_group::Written;
+
 /// A group on its way to its commit.
 #[derive(Default)]
 struct Prepared {
@@ -39,6 +43,9 @@ struct Prepared {
     left: Vec<(InstanceRow, Option<ExecutionRow>)>,
     /// Work items of which nothing is known any more.
     gone_work: Vec<i64>,
+    /// Those who wait for the instance that it ends.
+    audience: Audience,
+    end: Option<OrchestrationStatus>,
 }
 
 impl Carrier {
@@ -81,6 +88,7 @@ impl Carrier {
             fetch_turn::look(&mut group.pipeline, manual, &fetch.request, fetch.request.max_items.max(1))
         };
         let places_turns: Vec<_> = fetches.turns.iter().map(&mut look_at_turns).collect();
+        group.audience = self.audience(&group);
         failpoint::pass(BEFORE_COMMIT);
         let pipeline = std::mem::take(&mut group.pipeline);
         let answers = pipeline.commit(conn, group.transaction).await.map_err(Failure::Storage)?;
@@ -97,8 +105,16 @@ impl Carrier {
             .map(|(places, fetch)| fetch_turn::looked(&answers, places, &fetch.request))
             .collect();
         self.note_taken(&turns, &work, fetches);
-        let Prepared { outcomes, effects, now, wrote, .. } = group;
-        Ok(Done { outcomes, effects, now, wrote, turns, work })
+        let Prepared { outcomes, effects, now, wrote, audience, end, .. } = group;
+        let told = end.map(|end| (audience, end));
+        Ok(Done { outcomes, effects, now, wrote, turns, work, told })
+    }
+
+    /// Those who wait for an instance that ends with this group, if its answer says what they will see.
+    fn audience(&self, group: &Prepared) -> Audience {
+        let ends = group.flushed.written.is_some_and(Written::ends);
+        let ended = group.left.iter().find(|(row, _)| ends && row.pending.end.is_some());
+        ended.map(|(row, _)| self.endings.audience(&row.instance)).unwrap_or_default()
     }
 
     /// Carries calls out in memory, gives what they made ready to fetches that wait for it, and adds the statements
@@ -172,6 +188,7 @@ impl Carrier {
         let served = std::mem::take(&mut fetches.served_work);
         fetches.served_work = served.into_iter().map(|one| one.with_ids(&ids)).collect();
         self.upkeep.changed(group.left.len() + group.gone_work.len(), &self.target);
+        group.end = shown(group, answers);
         group.gone_work.drain(..).for_each(|id| self.memory.forget_work(id));
         for (row, execution) in group.left.drain(..) {
             self.memory.note_instance(row, execution, group.now);
@@ -191,6 +208,16 @@ impl Carrier {
             self.memory.note_work(row);
         }
     }
+}
+
+/// What those who wait for the end of an instance see.
+fn shown(group: &Prepared, answers: &[Vec<Row>]) -> Option<OrchestrationStatus> {
+    if group.audience.is_empty() {
+        return None;
+    }
+    let custom = group.flushed.written?.custom_status(answers)?;
+    let (row, execution) = group.left.iter().find(|(row, _)| row.pending.end.is_some())?;
+    endings::shown_end(row, execution.as_ref()?, custom)
 }
 
 /// Carries all calls out with what is remembered. `None` unless all succeed: what fails is judged by what the

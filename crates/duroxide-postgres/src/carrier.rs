@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::connection::{Conn, Target};
+use crate::endings::Endings;
 use crate::fault::Fault;
 use crate::options::PostgresOptions;
 use crate::parked::{Lane, ParkedFetch};
@@ -98,6 +99,7 @@ pub(crate) struct Carrier {
     pub(crate) options: PostgresOptions,
     pub(crate) counters: Arc<Counters>,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) endings: Arc<Endings>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) conn: Option<Conn<'static>>,
     pub(crate) turns: Lane<TurnRequest>,
@@ -117,6 +119,7 @@ impl Carrier {
         options: PostgresOptions,
         counters: Arc<Counters>,
         waiters: Arc<Waiters>,
+        endings: Arc<Endings>,
         inbox: Arc<Inbox>,
         conn: Conn<'static>,
     ) -> Self {
@@ -132,6 +135,7 @@ impl Carrier {
             options,
             counters,
             waiters,
+            endings,
             inbox,
             conn: Some(conn),
             expected: crate::group::Expected::default(),

@@ -7,10 +7,12 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
+use duroxide_core::OrchestrationStatus;
 
 use crate::call::Call;
 use crate::carrier::Carrier;
 use crate::effects::Effects;
+use crate::endings::Audience;
 use crate::fault::Fault;
 use crate::fetch_turn::{Look, RawTurn};
 use crate::fetch_work::Looked;
@@ -67,6 +69,8 @@ pub(crate) struct Done {
     pub(crate) wrote: bool,
     pub(crate) turns: Vec<Look<RawTurn>>,
     pub(crate) work: Vec<Looked>,
+    /// Those who waited for the end of an instance, and what they see.
+    pub(crate) told: Option<(Audience, OrchestrationStatus)>,
 }
 
 /// The fetches that a group serves.
@@ -203,7 +207,7 @@ impl Carrier {
     async fn finish(&mut self, calls: Vec<Call>, fetches: Fetches, done: Done) {
         let looked = fetches.turns.len() + fetches.work.len();
         let served = looked + fetches.served_turns.len() + fetches.served_work.len();
-        let Done { outcomes, effects, now, mut wrote, turns, work } = done;
+        let Done { outcomes, effects, now, mut wrote, turns, work, told } = done;
         let took = |work: &Looked| match work {
             Looked::Done(look) => !look.items.is_empty(),
             Looked::Sessions => true,
@@ -212,6 +216,9 @@ impl Carrier {
         // Counted first, so that whoever has an answer finds it counted.
         self.count_calls(calls.len() + served, wrote);
         effects.report(&self.counters);
+        if let Some((audience, end)) = told {
+            audience.tell(&end);
+        }
         for (call, outcome) in calls.into_iter().zip(outcomes) {
             // Whoever asked may have gone: the call is committed all the same, as after a lost answer.
             drop(call.answer.send(outcome.map_err(|fault| fault.into_error(call.operation))));

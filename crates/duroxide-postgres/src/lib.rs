@@ -20,6 +20,7 @@
 //! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
 //! | `options`, `tls`, `connection`, `pipeline`, `schema` | connections, round trips, migrations |
 //! | `carrier`, `group`, `attempt`, `call`, `parked` | the task, group commit, fetches that wait |
+//! | `endings` | telling those who wait for the end of an instance |
 //! | `listener`, `news` | other processes |
 //! | `upkeep` | clearing away what the queues leave behind |
 //! | `open`, `caller` | a store by its URL; messages sent inside a transaction of the caller |
@@ -52,6 +53,7 @@ mod carrier;
 mod connection;
 mod delete;
 mod effects;
+mod endings;
 mod execution_row;
 mod fault;
 mod fetch_turn;

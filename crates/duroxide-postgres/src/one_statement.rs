@@ -68,11 +68,20 @@ pub(crate) enum Shape {
     /// A message, and the work item that it answers.
     Message { gone_work: bool },
     /// A turn: its messages are deleted, and its execution goes on.
-    Turn { events: usize, instance: bool, message: bool, work: bool },
+    Turn { events: usize, instance: Instance, message: bool, work: bool },
+}
+
+/// What a turn changed of the instance itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Instance {
+    Same,
+    Described,
+    /// The answer has the custom status, too, so that it is known what a client sees from now on.
+    Ended,
 }
 
 /// As many as [`Shape::number`] tells apart.
-const SHAPES: usize = 2 + 8 * MAX_EVENTS;
+const SHAPES: usize = 2 + 12 * MAX_EVENTS;
 static TEXTS: [OnceLock<String>; SHAPES] = [const { OnceLock::new() }; SHAPES];
 
 impl Shape {
@@ -80,8 +89,12 @@ impl Shape {
         match self {
             Self::Message { gone_work } => usize::from(gone_work),
             Self::Turn { events, instance, message, work } => {
-                let parts = usize::from(instance) + 2 * usize::from(message) + 4 * usize::from(work);
-                2 + 8 * (events - 1) + parts
+                let instance = match instance {
+                    Instance::Same => 0,
+                    Instance::Described => 1,
+                    Instance::Ended => 2,
+                };
+                2 + 12 * (events - 1) + 4 * instance + 2 * usize::from(message) + usize::from(work)
             }
         }
     }
@@ -97,32 +110,35 @@ impl Shape {
     fn write(self) -> String {
         let mut text = Text::default();
         text.queue();
-        let (gone_work, new_work) = match self {
+        let (mut gone, mut id, mut custom) = ("", "NULL::bigint", "");
+        match self {
             Self::Message { gone_work } => {
                 if gone_work {
                     text.gone_work();
+                    gone = " AND EXISTS (SELECT 1 FROM g)";
                 }
                 text.message();
-                (gone_work, false)
             }
             Self::Turn { events, instance, message, work } => {
                 text.turn(events);
-                if instance {
+                if instance != Instance::Same {
                     text.instance();
+                }
+                if instance == Instance::Ended {
+                    custom = ", c.status, c.version FROM (VALUES (0)) AS one \
+                        LEFT JOIN {s}.custom_statuses c ON c.instance_key = $1";
                 }
                 if message {
                     text.message();
                 }
                 if work {
                     text.work();
+                    id = "(SELECT w.id FROM w)";
                 }
-                (false, work)
             }
-        };
-        let gone = if gone_work { " AND EXISTS (SELECT 1 FROM g)" } else { "" };
-        let id = if new_work { "(SELECT w.id FROM w)" } else { "NULL::bigint" };
+        }
         text.sql += &format!(
-            " SELECT CASE WHEN EXISTS (SELECT 1 FROM q){gone} THEN {CLOCK} ELSE {{s}}.conflict() END, {id}"
+            " SELECT CASE WHEN EXISTS (SELECT 1 FROM q){gone} THEN {CLOCK} ELSE {{s}}.conflict() END, {id}{custom}"
         );
         text.sql
     }
@@ -185,7 +201,7 @@ impl Text {
     fn turn(&mut self, events: usize) {
         let (visible_at, position, watermark) = (self.next(), self.next(), self.next());
         self.sql += &format!(
-            ", c AS (DELETE FROM {{s}}.inbox WHERE instance_key = $1 AND position < {watermark} \
+            ", d AS (DELETE FROM {{s}}.inbox WHERE instance_key = $1 AND position < {watermark} \
              AND (visible_at, position) <= ({visible_at}, {position}))"
         );
         let execution = self.next();

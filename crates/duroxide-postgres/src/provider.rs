@@ -372,12 +372,21 @@ impl Provider for PostgresProvider {
             loop {
                 // Before the read, so that no change falls between it and the wait.
                 let change = registration.next_change();
+                let mut ending = self.endings.expect(instance);
                 let seen = self.orchestration_status(instance).await?;
                 if is_reached(self, instance, until, &seen).await? {
                     return Ok(seen);
                 }
                 // Woken by this process and by others; should that get lost, a look now and then.
-                drop(tokio::time::timeout(self.patience(), change).await);
+                let change = tokio::time::timeout(self.patience(), change);
+                match until {
+                    WaitUntil::Terminal => tokio::select! {
+                        biased;
+                        Some(end) = ending.end() => return Ok(end),
+                        _ = change => {}
+                    },
+                    WaitUntil::CustomStatusAfter(_) | WaitUntil::KvValue(_) => drop(change.await),
+                }
             }
         };
         match tokio::time::timeout(timeout, wait).await {

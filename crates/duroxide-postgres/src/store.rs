@@ -14,6 +14,7 @@ use crate::call::{Call, Task};
 use crate::carrier::{Carrier, Inbox, closed};
 use crate::connection::{Conn, Manager, Pooled, Target};
 use crate::effects::Effects;
+use crate::endings::Endings;
 use crate::fault::Fault;
 use crate::listener::Listener;
 use crate::options::PostgresOptions;
@@ -33,6 +34,7 @@ pub struct PostgresProvider {
     pub(crate) inbox: Arc<Inbox>,
     pool: Pool<Manager>,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) endings: Arc<Endings>,
     counters: Arc<Counters>,
     pub(crate) options: PostgresOptions,
     tasks: Vec<JoinHandle<()>>,
@@ -61,7 +63,8 @@ impl PostgresProvider {
             .map_err(|cause| invalid(format!("the pool of connections: {cause}")))?;
         let inbox = Arc::new(Inbox::default());
         let waiters = Arc::new(Waiters::default());
-        let mut store = Self { inbox, pool, waiters, counters, options, tasks: Vec::new() };
+        let endings = Arc::new(Endings::default());
+        let mut store = Self { inbox, pool, waiters, endings, counters, options, tasks: Vec::new() };
         store.drop_expired().await?;
         store.start(target, conn);
         Ok(store)
@@ -80,6 +83,7 @@ impl PostgresProvider {
             self.options.clone(),
             Arc::clone(&self.counters),
             Arc::clone(&self.waiters),
+            Arc::clone(&self.endings),
             Arc::clone(&self.inbox),
             conn,
         );

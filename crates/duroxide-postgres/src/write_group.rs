@@ -9,7 +9,7 @@ use crate::instance_row::{InstanceRow, TurnLock};
 use crate::one_statement::BEGIN_INSTANCE;
 use crate::pipeline::{Pipeline, Value, values};
 use crate::route_turn;
-use crate::values::{Ms, NOT_PINNED, owned_text, to_column};
+use crate::values::{Ms, NOT_PINNED, from_column, from_text, owned_text, to_column};
 use crate::working_set::{WorkingSet, reservations};
 use crate::write_one::Execution;
 
@@ -51,7 +51,10 @@ impl WorkingSet<'_> {
         }
         if let Some(place) = self.write_one(pipeline, &rows, &changed) {
             let lock = writes.new_work.first().and_then(|work| work.lock);
-            return Some(Written::One { place, nonce: lock.map(|lock| lock.nonce) });
+            let is_end = rows.iter().any(|row| row.pending.end.is_some());
+            // One that the transaction changes after this statement is not the one that this answers with.
+            let ends = is_end && writes.custom_statuses.is_empty();
+            return Some(Written::One { place, nonce: lock.map(|lock| lock.nonce), ends });
         }
         let (stored, new): (Vec<Execution<'_>>, Vec<Execution<'_>>) =
             changed.into_iter().partition(|(_, row)| row.is_stored);
@@ -119,8 +122,16 @@ impl WorkingSet<'_> {
 pub(crate) enum Written {
     /// Of many rows: the time, and the ids and the locks of new work items that are locked.
     Group { place: usize },
-    /// Of one instance: the time, and the id of the new work item, which has this lock.
-    One { place: usize, nonce: Option<i64> },
+    /// Of one instance: the time, and the id of the new work item, which has this lock. If the instance ends, its
+    /// custom status, too.
+    One { place: usize, nonce: Option<i64>, ends: bool },
+}
+
+/// The custom status of an instance, and how often it was set.
+#[derive(Debug, Default)]
+pub(crate) struct CustomStatus {
+    pub(crate) status: Option<String>,
+    pub(crate) version: u64,
 }
 
 impl Written {
@@ -133,11 +144,24 @@ impl Written {
                 let numbers = |column: usize| row.get::<_, Option<Vec<i64>>>(column).unwrap_or_default();
                 Some((row.get(0), numbers(2).into_iter().zip(numbers(1)).collect()))
             }
-            Self::One { place, nonce } => {
+            Self::One { place, nonce, ends: _ } => {
                 let row = row(place)?;
                 Some((row.get(0), nonce.zip(row.get(1)).into_iter().collect()))
             }
         }
+    }
+
+    /// Whether the answer tells what is seen of an instance that ends.
+    pub(crate) fn ends(self) -> bool {
+        matches!(self, Self::One { ends: true, .. })
+    }
+
+    /// The custom status of the instance that ended.
+    pub(crate) fn custom_status(self, answers: &[Vec<Row>]) -> Option<CustomStatus> {
+        let Self::One { place, ends: true, .. } = self else { return None };
+        let row = answers.get(place)?.first()?;
+        let status = row.get::<_, Option<String>>(2).map(from_text);
+        Some(CustomStatus { status, version: row.get::<_, Option<i64>>(3).map_or(0, from_column) })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::execution_row::ExecutionRow;
 use crate::instance_row::{InstanceRow, TurnLock};
-use crate::one_statement::{BEGIN_INSTANCE, MAX_EVENTS, Shape};
+use crate::one_statement::{BEGIN_INSTANCE, Instance, MAX_EVENTS, Shape};
 use crate::pipeline::{Pipeline, Value, values};
 use crate::route_turn;
 use crate::values::{Ms, owned_text, to_column};
@@ -18,7 +18,7 @@ pub(crate) type Execution<'e> = (&'e (i64, u64), &'e ExecutionRow);
 
 impl WorkingSet<'_> {
     /// Adds the statement, if all that is to be written is about one instance and there is a statement for it. The
-    /// place of its answer: the server's time, and the id of the new work item.
+    /// place of its answer: see [`crate::write_group::Written`].
     pub(crate) fn write_one(
         &self,
         pipeline: &mut Pipeline,
@@ -141,8 +141,12 @@ impl WorkingSet<'_> {
         for (_, _, event_id, json) in &writes.history {
             all.extend(values![to_column(*event_id), json.clone()]);
         }
-        let instance = row.pending.description || row.pending.end.is_some();
-        if instance {
+        let instance = match (row.pending.end, row.pending.description) {
+            (Some(_), _) => Instance::Ended,
+            (None, true) => Instance::Described,
+            (None, false) => Instance::Same,
+        };
+        if instance != Instance::Same {
             all.extend(values![
                 owned_text(&row.name),
                 owned_text(&row.version),
