@@ -14,7 +14,7 @@ use crate::connection::{Conn, Target};
 use crate::endings::Endings;
 use crate::fault::Fault;
 use crate::options::PostgresOptions;
-use crate::parked::{Lane, ParkedFetch};
+use crate::parked::{Lane, ParkedFetch, Quiet};
 use crate::statistics::{Counters, add};
 use crate::values::{Ms, to_column};
 
@@ -26,6 +26,8 @@ const MANUAL_PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct Inbox {
     messages: Mutex<Messages>,
     arrived: Notify,
+    pub(crate) quiet_turns: Quiet<TurnRequest>,
+    pub(crate) quiet_work: Quiet<WorkRequest>,
 }
 
 /// What waits.
@@ -40,6 +42,8 @@ pub(crate) struct Messages {
     /// Turns may be ready then.
     turns_due: Option<Instant>,
     stopping: bool,
+    /// Until when the carrier sleeps unless something arrives; `None` while it is awake or sleeps without end.
+    asleep_until: Option<Instant>,
 }
 
 impl Inbox {
@@ -54,13 +58,26 @@ impl Inbox {
     }
 
     pub(crate) fn park_turns(&self, fetch: ParkedFetch<TurnRequest>) {
-        self.lock().turns.push(fetch);
-        self.arrived.notify_one();
+        let mut messages = self.lock();
+        let first_wake = fetch.first_wake(&self.quiet_turns);
+        messages.turns.push(fetch);
+        self.parked(messages, first_wake);
     }
 
     pub(crate) fn park_work(&self, fetch: ParkedFetch<WorkRequest>) {
-        self.lock().work.push(fetch);
-        self.arrived.notify_one();
+        let mut messages = self.lock();
+        let first_wake = fetch.first_wake(&self.quiet_work);
+        messages.work.push(fetch);
+        self.parked(messages, first_wake);
+    }
+
+    /// A fetch was parked. A carrier that wakes before anything must be done for it sleeps on.
+    fn parked(&self, messages: MutexGuard<'_, Messages>, first_wake: Instant) {
+        let wakes_in_time = messages.asleep_until.is_some_and(|until| until <= first_wake);
+        drop(messages);
+        if !wakes_in_time {
+            self.arrived.notify_one();
+        }
     }
 
     /// Something may be ready that this process did not make ready.
@@ -166,6 +183,7 @@ impl Carrier {
     /// Takes what waits, up to the limits of a group. `None` when the provider is gone.
     fn collect(&mut self) -> Option<Vec<Call>> {
         let mut messages = self.inbox.lock();
+        messages.asleep_until = None;
         if messages.stopping {
             return None;
         }
@@ -192,7 +210,10 @@ impl Carrier {
 
     async fn wait(&mut self) {
         let arrived = self.inbox.arrived.notified();
-        match self.turns.next_wake().into_iter().chain(self.work.next_wake()).min() {
+        let next_wake = self.turns.next_wake().into_iter().chain(self.work.next_wake()).min();
+        // What has arrived since the last look at the inbox has notified.
+        self.inbox.lock().asleep_until = next_wake;
+        match next_wake {
             Some(at) => drop(tokio::time::timeout_at(at.max(Instant::now()), arrived).await),
             None => arrived.await,
         }

@@ -1,6 +1,6 @@
 //! Fetches that wait. They are served inside the transaction whose calls made something ready for them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
@@ -21,6 +21,9 @@ pub(crate) trait Request: Send + Clone {
     type Item: Locked;
     const OPERATION: &'static str;
 
+    /// What was looked for last.
+    fn quiet(inbox: &Inbox) -> &Quiet<Self>;
+
     /// Whether a look for the other that found nothing would have found nothing for this one either.
     fn same_question(&self, other: &Self) -> bool;
 }
@@ -28,6 +31,10 @@ pub(crate) trait Request: Send + Clone {
 impl Request for TurnRequest {
     type Item = RawTurn;
     const OPERATION: &'static str = "fetch_orchestration_item";
+
+    fn quiet(inbox: &Inbox) -> &Quiet<Self> {
+        &inbox.quiet_turns
+    }
 
     fn same_question(&self, other: &Self) -> bool {
         self.suspects == other.suspects
@@ -39,6 +46,10 @@ impl Request for TurnRequest {
 impl Request for WorkRequest {
     type Item = RawWork;
     const OPERATION: &'static str = "fetch_work_item";
+
+    fn quiet(inbox: &Inbox) -> &Quiet<Self> {
+        &inbox.quiet_work
+    }
 
     fn same_question(&self, other: &Self) -> bool {
         let same_owner = match (&self.session, &other.session) {
@@ -67,7 +78,7 @@ fn same<T: PartialEq>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
 pub(crate) struct ParkedFetch<R: Request> {
     pub(crate) request: R,
     timeout: Duration,
-    /// Set when it is parked; `None` when it lies too far ahead to matter.
+    /// `None` when it lies too far ahead to matter.
     deadline: Option<Instant>,
     /// When it must be looked at next.
     next_due: Instant,
@@ -80,7 +91,15 @@ pub(crate) type Waiting<R> = oneshot::Receiver<Result<Delivery<<R as Request>::I
 impl<R: Request> ParkedFetch<R> {
     pub(crate) fn new(request: R, timeout: Duration) -> (Self, Waiting<R>) {
         let (answer, waiting) = oneshot::channel();
-        (Self { request, timeout, deadline: None, next_due: Instant::now(), answer }, waiting)
+        let now = Instant::now();
+        (Self { request, timeout, deadline: now.checked_add(timeout), next_due: now, answer }, waiting)
+    }
+
+    /// When something must be done for it: at once, unless it was told that there is nothing for it.
+    pub(crate) fn first_wake(&self, quiet: &Quiet<R>) -> Instant {
+        // One that does not wait would not hear of what others have just made ready.
+        let until = if self.timeout.is_zero() { None } else { quiet.until(&self.request) };
+        until.map_or(self.next_due, |until| self.deadline.map_or(until, |deadline| deadline.min(until)))
     }
 
     fn is_over(&self, now: Instant) -> bool {
@@ -96,37 +115,80 @@ impl<R: Request> ParkedFetch<R> {
 /// All fetches that wait at one queue, in the order of their arrival.
 pub(crate) struct Lane<R: Request> {
     waiting: Vec<ParkedFetch<R>>,
-    /// What was looked for last. Who asks the same again is spared the look until something is due.
-    quiet: Vec<Quiet<R>>,
     inbox: Arc<Inbox>,
     /// How long a fetch waits at most until it is looked at again.
     patience: Duration,
 }
 
-/// A question to which there is no answer before a certain time.
-struct Quiet<R> {
-    request: R,
-    until: Instant,
-}
+/// Questions to which there is no answer before a certain time. Who asks the same again is spared the look until
+/// then.
+pub(crate) struct Quiet<R>(Mutex<Vec<(R, Instant)>>);
 
 /// Different questions remembered at most: a node asks two or three.
 const MAX_QUIET: usize = 8;
 
+impl<R> Default for Quiet<R> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<R: Request> Quiet<R> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(R, Instant)>> {
+        // Whole after every operation, so a panic elsewhere does not spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until when there is no answer to a question, if that is known.
+    fn until(&self, request: &R) -> Option<Instant> {
+        self.lock().iter().find(|(asked, _)| asked.same_question(request)).map(|(_, until)| *until)
+    }
+
+    fn remember(&self, request: &R, until: Instant) {
+        let mut all = self.lock();
+        all.retain(|(asked, _)| !asked.same_question(request));
+        if all.len() == MAX_QUIET {
+            all.remove(0);
+        }
+        all.push((request.clone(), until));
+    }
+
+    /// There may be an answer to each then.
+    fn due_from(&self, at: Instant) {
+        self.lock().iter_mut().for_each(|(_, until)| *until = at.min(*until));
+    }
+
+    /// There may be an answer to this one then.
+    fn due_at(&self, request: &R, at: Instant) {
+        let mut all = self.lock();
+        let same = all.iter_mut().filter(|(asked, _)| asked.same_question(request));
+        same.for_each(|(_, until)| *until = at.min(*until));
+    }
+
+    /// The next time at which there may be an answer to one.
+    fn next_due(&self) -> Option<Instant> {
+        let now = Instant::now();
+        self.lock().iter().map(|(_, until)| *until).filter(|until| *until > now).min()
+    }
+
+    fn forget(&self) {
+        self.lock().clear();
+    }
+}
+
 impl<R: Request> Lane<R> {
     pub(crate) fn new(inbox: Arc<Inbox>, patience: Duration) -> Self {
-        Self { waiting: Vec::new(), quiet: Vec::new(), inbox, patience }
+        Self { waiting: Vec::new(), inbox, patience }
+    }
+
+    fn quiet(&self) -> &Quiet<R> {
+        R::quiet(&self.inbox)
     }
 
     pub(crate) fn park(&mut self, mut fetch: ParkedFetch<R>) {
-        let now = Instant::now();
-        fetch.deadline = now.checked_add(fetch.timeout);
-        fetch.next_due = now;
         // One that does not wait would not hear of what others have just made ready.
-        let waits = !fetch.timeout.is_zero();
-        let quiet = self.quiet.iter().find(|quiet| waits && quiet.request.same_question(&fetch.request));
-        if let Some(quiet) = quiet {
-            fetch.next_due = quiet.until;
-        }
+        let until = if fetch.timeout.is_zero() { None } else { self.quiet().until(&fetch.request) };
+        fetch.next_due = until.unwrap_or(fetch.next_due);
         self.waiting.push(fetch);
     }
 
@@ -138,7 +200,7 @@ impl<R: Request> Lane<R> {
     /// Something may be ready then.
     pub(crate) fn due_from(&mut self, at: Instant) {
         self.waiting.iter_mut().for_each(|fetch| fetch.next_due = fetch.next_due.min(at));
-        self.quiet.iter_mut().for_each(|quiet| quiet.until = quiet.until.min(at));
+        self.quiet().due_from(at);
     }
 
     /// A transaction at `now` made something ready at `due` and, what may be later, at `soon`.
@@ -152,15 +214,7 @@ impl<R: Request> Lane<R> {
 
     /// Nothing is known any more.
     pub(crate) fn forget_quiet(&mut self) {
-        self.quiet.clear();
-    }
-
-    fn remember_quiet(&mut self, request: &R, until: Instant) {
-        self.quiet.retain(|quiet| !quiet.request.same_question(request));
-        if self.quiet.len() == MAX_QUIET {
-            self.quiet.remove(0);
-        }
-        self.quiet.push(Quiet { request: request.clone(), until });
+        self.quiet().forget();
     }
 
     fn local(&self, at: Ms, now: Ms) -> Instant {
@@ -173,9 +227,9 @@ impl<R: Request> Lane<R> {
         self.waiting.iter().any(|fetch| fetch.next_due <= now)
     }
 
-    /// When something must be done for one that waits.
+    /// When something must be done for one that waits, or for one that will ask what was asked before.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
-        let due = self.waiting.iter().map(|fetch| fetch.next_due);
+        let due = self.waiting.iter().map(|fetch| fetch.next_due).chain(self.quiet().next_due());
         due.chain(self.waiting.iter().filter_map(|fetch| fetch.deadline)).min()
     }
 
@@ -208,7 +262,7 @@ impl<R: Request> Lane<R> {
         } else {
             self.local(look.next_due, look.now)
         };
-        self.remember_quiet(&fetch.request, until);
+        self.quiet().remember(&fetch.request, until);
         // Who asks the same has the same answer.
         for other in &mut self.waiting {
             if other.request.same_question(&fetch.request) {
@@ -232,10 +286,7 @@ impl<R: Request> Lane<R> {
         let is_quiet = |fetch: &ParkedFetch<R>| {
             fetch.next_due > now
                 && !fetch.answer.is_closed()
-                && self
-                    .quiet
-                    .iter()
-                    .any(|quiet| quiet.until > now && quiet.request.same_question(&fetch.request))
+                && self.quiet().until(&fetch.request).is_some_and(|until| until > now)
         };
         let place = self.waiting.iter().position(is_quiet)?;
         Some(self.waiting.remove(place))
@@ -245,11 +296,7 @@ impl<R: Request> Lane<R> {
     /// `expires_at`.
     pub(crate) fn served(&mut self, fetch: ParkedFetch<R>, items: Vec<R::Item>, expires_at: Ms, now: Ms) {
         let until = self.local(expires_at, now);
-        for quiet in &mut self.quiet {
-            if quiet.request.same_question(&fetch.request) {
-                quiet.until = quiet.until.min(until);
-            }
-        }
+        self.quiet().due_at(&fetch.request, until);
         if items.is_empty() {
             return self.put_back(fetch);
         }
