@@ -72,7 +72,8 @@ async fn a_store_of_the_first_schema_is_brought_up_to_date_with_its_routes() {
     client.start_orchestration("c", "Theirs", "").await.expect("started");
     client.cancel_instance("c", "stop").await.expect("cancelled");
     drop(client);
-    let back = "DROP FUNCTION {s}.write_group; ALTER TABLE {s}.queues DROP COLUMN revision; \
+    let back = "DROP FUNCTION {s}.conflict; DROP FUNCTION {s}.reserve_id; DROP FUNCTION {s}.write_group; \
+         ALTER TABLE {s}.queues DROP COLUMN revision; \
          ALTER TABLE {s}.queues DROP COLUMN route_name, DROP COLUMN route_version, DROP COLUMN cancelled; \
          DROP TABLE {s}.nodes; DROP INDEX {s}.work_items_routed; DROP INDEX {s}.work_items_routed_of_session; \
          UPDATE {s}.duroxide_schema SET version = 1";
@@ -92,4 +93,25 @@ async fn a_store_of_the_first_schema_is_brought_up_to_date_with_its_routes() {
     }
     assert_eq!(found, ["a", "c"], "the other version is for others; a cancel is for everybody");
     assert_eq!(store.list_nodes().await.expect("listed"), []);
+}
+
+#[tokio::test]
+async fn a_store_of_the_third_schema_is_brought_up_to_date_and_goes_on() {
+    let schema = new_schema();
+    let client = duroxide::Client::new(std::sync::Arc::new(open(options(&schema)).await));
+    client.start_orchestration("a", "Mine", "").await.expect("started");
+    drop(client);
+    let back = "DROP FUNCTION {s}.conflict; DROP FUNCTION {s}.reserve_id; \
+         UPDATE {s}.duroxide_schema SET version = 3";
+    raw().await.batch_execute(&back.replace("{s}", &schema)).await.expect("as it was");
+    let store = std::sync::Arc::new(open(options(&schema)).await);
+    let client = duroxide::Client::new(store.clone());
+    // The second of these begins with what the first has taught the store.
+    for instance in ["b", "c", "a"] {
+        client.start_orchestration(instance, "Mine", "").await.expect("started");
+    }
+    let request = TurnRequest { max_items: 10, ..one_turn(Duration::from_secs(5), Duration::ZERO, None) };
+    let turns = store.fetch_turns(request).await.expect("fetched");
+    let found: Vec<&str> = turns.iter().map(|turn| turn.item.instance.as_str()).collect();
+    assert_eq!(found, ["a", "b", "c"]);
 }
