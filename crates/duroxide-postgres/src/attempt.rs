@@ -134,19 +134,19 @@ impl Carrier {
         let guessed = wanted.ids.intersection(&self.expected.ids).cloned();
         let guessed: Vec<String> = guessed.chain(reserved.iter().cloned()).collect();
         wanted.reserved.extend(guessed);
-        let recalled = if trust { self.memory.recall(&wanted, manual) } else { None };
+        let recalled = if trust { self.memory.lock().recall(&wanted, manual) } else { None };
         let mut set = match carry_out_from_memory(conn.schema(), recalled, calls).await {
             Some(set) => {
                 group.outcomes.extend(calls.iter().map(|_| Ok(())));
                 set
             }
             None => {
-                wanted.keys_to_come = self.memory.take_keys();
+                wanted.keys_to_come = self.memory.lock().take_keys();
                 let set = WorkingSet::begin(conn, manual, wanted).await;
                 let mut set = set.map_err(Failure::Storage)?;
                 group.transaction = Transaction::Begun;
-                self.memory.note_time(set.now);
-                set.remember_executions(&self.memory);
+                self.memory.lock().note_time(set.now);
+                set.remember_executions(&self.memory.lock());
                 for (index, call) in calls.iter().enumerate() {
                     group.outcomes.push(carry_out(&mut set, index, call).await?);
                 }
@@ -159,7 +159,7 @@ impl Carrier {
         group.flushed = set.flush(&mut group.pipeline);
         group.wrote = !group.pipeline.is_empty();
         (group.left, group.gone_work) = set.as_left();
-        self.memory.note_keys(std::mem::take(&mut set.spare_keys));
+        self.memory.lock().note_keys(std::mem::take(&mut set.spare_keys));
         group.effects = set.effects;
         if group.effects.turns_due <= group.now {
             self.turns.wake();
@@ -182,30 +182,33 @@ impl Carrier {
         }
         let mut ids = HashMap::new();
         if let Some((clock, stored)) = group.flushed.written.and_then(|written| written.answer(answers)) {
-            self.memory.note_time(clock.ok_or(Failure::Doubtful)?);
+            let clock = clock.ok_or(Failure::Doubtful)?;
+            self.memory.lock().note_time(clock);
             ids = stored;
         }
         let served = std::mem::take(&mut fetches.served_work);
         fetches.served_work = served.into_iter().map(|one| one.with_ids(&ids)).collect();
         self.upkeep.changed(group.left.len() + group.gone_work.len(), &self.target);
         group.end = shown(group, answers);
-        group.gone_work.drain(..).for_each(|id| self.memory.forget_work(id));
+        let mut memory = self.memory.lock();
+        group.gone_work.drain(..).for_each(|id| memory.forget_work(id));
         for (row, execution) in group.left.drain(..) {
-            self.memory.note_instance(row, execution, group.now);
+            memory.note_instance(row, execution, group.now);
         }
         Ok(())
     }
 
     /// Remembers what fetches got.
     fn note_taken(&mut self, turns: &[Look<RawTurn>], work: &[Looked], fetches: &Fetches) {
-        turns.iter().flat_map(|look| &look.items).for_each(|turn| self.memory.note_turn(turn));
+        let mut memory = self.memory.lock();
+        turns.iter().flat_map(|look| &look.items).for_each(|turn| memory.note_turn(turn));
         let looked = work.iter().flat_map(|looked| match looked {
             Looked::Done(look) => look.items.as_slice(),
             Looked::Sessions => &[],
         });
         let served = fetches.served_work.iter().flat_map(|one| &one.items);
         for row in looked.chain(served).filter_map(|item| item.row.clone()) {
-            self.memory.note_work(row);
+            memory.note_work(row);
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::call::Call;
 use crate::connection::{Conn, Target};
 use crate::endings::Endings;
 use crate::fault::Fault;
+use crate::memory::{Memory, SharedMemory};
 use crate::options::PostgresOptions;
 use crate::parked::{Lane, ParkedFetch, Quiet};
 use crate::statistics::{Counters, add};
@@ -124,7 +125,7 @@ pub(crate) struct Carrier {
     /// Ids that got events before their start lately.
     pub(crate) expected: crate::group::Expected,
     /// Rows that were read or written lately.
-    pub(crate) memory: crate::memory::Memory,
+    pub(crate) memory: Arc<SharedMemory>,
     pub(crate) upkeep: crate::upkeep::Upkeep,
     /// What others must be told, and have not been told yet.
     pub(crate) news: crate::news::News,
@@ -137,6 +138,7 @@ impl Carrier {
         counters: Arc<Counters>,
         waiters: Arc<Waiters>,
         endings: Arc<Endings>,
+        memory: Arc<SharedMemory>,
         inbox: Arc<Inbox>,
         conn: Conn<'static>,
     ) -> Self {
@@ -156,7 +158,7 @@ impl Carrier {
             inbox,
             conn: Some(conn),
             expected: crate::group::Expected::default(),
-            memory: crate::memory::Memory::default(),
+            memory,
             upkeep: crate::upkeep::Upkeep::default(),
         }
     }
@@ -226,7 +228,7 @@ impl Carrier {
         }
         self.conn = None;
         // It may lead to another server, or to the same one after a restore.
-        self.memory = crate::memory::Memory::default();
+        *self.memory.lock() = Memory::default();
         self.conn = Some(self.target.connect().await?);
         add(&self.counters.reconnects, 1);
         Ok(())

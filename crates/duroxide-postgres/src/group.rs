@@ -186,11 +186,11 @@ impl Carrier {
             Failure::Storage(fault) if fault.is_conflict() => {
                 let mut wanted = Wanted::default();
                 calls.iter().for_each(|call| call.work.wants(&mut wanted));
-                self.memory.forget_shared(&wanted);
+                self.memory.lock().forget_shared(&wanted);
                 false
             }
             Failure::Storage(fault) => {
-                self.memory.forget();
+                self.memory.lock().forget();
                 fault.ends_connection()
             }
         };

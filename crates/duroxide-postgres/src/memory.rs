@@ -7,6 +7,7 @@
 //! with what the store says, and for a while its instances are always read: several processes are about them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -39,6 +40,17 @@ pub(crate) struct Memory {
     clock: Option<(Ms, Instant)>,
     /// Instances that other processes are about as well, and until when that is assumed.
     shared: Generations<i64, Instant>,
+}
+
+/// What is remembered, for the carrier and for those who wait for an instance.
+#[derive(Debug, Default)]
+pub(crate) struct SharedMemory(Mutex<Memory>);
+
+impl SharedMemory {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Memory> {
+        // Whole after every operation, so a panic elsewhere does not spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An instance as it was last seen.
@@ -133,6 +145,13 @@ impl Memory {
     pub(crate) fn execution_of(&self, row: &InstanceRow) -> Option<&ExecutionRow> {
         let seen = self.instances.get(&row.key)?;
         seen.execution.as_ref().filter(|_| seen.row.revision == row.revision)
+    }
+
+    /// Whether this process holds the turn of an instance, which has therefore not ended.
+    pub(crate) fn holds(&self, instance: &str, manual: Option<Ms>) -> bool {
+        let seen = self.keys.get(instance).and_then(|key| self.instances.get(key));
+        let Some((seen, now)) = seen.zip(self.now(manual)) else { return false };
+        seen.row.lock.is_some() && seen.row.ready_at > Some(now.saturating_add(LOCK_MARGIN_MS))
     }
 
     /// All that these calls need, if all of it is remembered and none of it must be looked at closely.

@@ -17,6 +17,7 @@ use crate::effects::Effects;
 use crate::endings::Endings;
 use crate::fault::Fault;
 use crate::listener::Listener;
+use crate::memory::SharedMemory;
 use crate::options::PostgresOptions;
 use crate::set_aside::{self, SetAsideItem};
 use crate::statistics::{Counters, PostgresStatistics, count_conflict};
@@ -35,6 +36,7 @@ pub struct PostgresProvider {
     pool: Pool<Manager>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) endings: Arc<Endings>,
+    pub(crate) memory: Arc<SharedMemory>,
     counters: Arc<Counters>,
     pub(crate) options: PostgresOptions,
     tasks: Vec<JoinHandle<()>>,
@@ -64,7 +66,9 @@ impl PostgresProvider {
         let inbox = Arc::new(Inbox::default());
         let waiters = Arc::new(Waiters::default());
         let endings = Arc::new(Endings::default());
-        let mut store = Self { inbox, pool, waiters, endings, counters, options, tasks: Vec::new() };
+        let memory = Arc::new(SharedMemory::default());
+        let tasks = Vec::new();
+        let mut store = Self { inbox, pool, waiters, endings, memory, counters, options, tasks };
         store.drop_expired().await?;
         store.start(target, conn);
         Ok(store)
@@ -84,6 +88,7 @@ impl PostgresProvider {
             Arc::clone(&self.counters),
             Arc::clone(&self.waiters),
             Arc::clone(&self.endings),
+            Arc::clone(&self.memory),
             Arc::clone(&self.inbox),
             conn,
         );
