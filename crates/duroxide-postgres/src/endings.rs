@@ -102,3 +102,42 @@ pub(crate) fn shown_end(
         Status::Running | Status::ContinuedAsNew => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end() -> OrchestrationStatus {
+        OrchestrationStatus::Completed {
+            output: "out".to_string(),
+            custom_status: None,
+            custom_status_version: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn told_are_those_who_waited_when_the_commit_was_sent() {
+        let endings = Arc::new(Endings::default());
+        let mut before = endings.expect("i");
+        let mut other = endings.expect("j");
+        let audience = endings.audience("i");
+        let mut after = endings.expect("i");
+        audience.tell(&end());
+        assert_eq!(before.end().await, Some(end()));
+        assert!(after.told.try_recv().is_err() && other.told.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn who_is_told_nothing_looks_and_who_has_gone_is_forgotten() {
+        let endings = Arc::new(Endings::default());
+        let mut waits = endings.expect("i");
+        drop(endings.audience("i"));
+        assert_eq!(waits.end().await, None);
+        let (gone, stays) = (endings.expect("i"), endings.expect("i"));
+        drop(gone);
+        assert_eq!(endings.lock().get("i").map(Vec::len), Some(1));
+        drop(stays);
+        assert!(endings.lock().is_empty());
+        assert!(endings.audience("i").is_empty());
+    }
+}

@@ -405,6 +405,15 @@ mod tests {
     }
 
     #[test]
+    fn an_instance_goes_on_as_long_as_its_turn_is_held_for_sure() {
+        assert!(knowing(locked(1, LATE)).holds("i", Some(NOW)));
+        assert!(!knowing(locked(1, LATE)).holds("j", Some(NOW)));
+        assert!(!knowing(locked(1, NOW + LOCK_MARGIN_MS)).holds("i", Some(NOW)));
+        assert!(!knowing(locked(1, LATE)).holds("i", None), "the time is not known");
+        assert!(!knowing(InstanceRow { lock: None, ..locked(1, LATE) }).holds("i", Some(NOW)));
+    }
+
+    #[test]
     fn an_instance_that_ended_is_forgotten() {
         let mut memory = knowing(locked(1, LATE));
         memory.note_instance(InstanceRow { ended: true, ..locked(1, LATE) }, None, NOW);

@@ -233,3 +233,28 @@ impl Text {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_of_parts_has_a_statement_of_its_own_and_names_its_parameters_in_order() {
+        let mut shapes = vec![Shape::Message { gone_work: false }, Shape::Message { gone_work: true }];
+        for events in 1..=MAX_EVENTS {
+            for instance in [Instance::Same, Instance::Described, Instance::Ended] {
+                for (message, work) in [(false, false), (false, true), (true, false), (true, true)] {
+                    shapes.push(Shape::Turn { events, instance, message, work });
+                }
+            }
+        }
+        assert_eq!(shapes.len(), SHAPES);
+        for (number, shape) in shapes.iter().enumerate() {
+            let text = shape.text().expect("there is one");
+            assert_eq!(text, shape.write(), "{shape:?} has the text of another");
+            assert!(shapes.iter().take(number).all(|other| other.text() != Some(text)), "{shape:?}");
+        }
+        let last = Shape::Turn { events: 1, instance: Instance::Same, message: false, work: true };
+        assert!(last.text().is_some_and(|text| text.contains("$48") && !text.contains("$49")));
+    }
+}

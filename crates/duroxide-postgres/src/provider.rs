@@ -373,8 +373,9 @@ impl Provider for PostgresProvider {
                 // Before the read, so that no change falls between it and the wait.
                 let change = registration.next_change();
                 let mut ending = self.endings.expect(instance);
-                let cannot_have_ended = || self.memory.lock().holds(instance, self.manual());
-                if !(until == WaitUntil::Terminal && cannot_have_ended()) {
+                // One whose turn is under way here has not ended.
+                let goes_on = || self.memory.lock().holds(instance, self.manual());
+                if until != WaitUntil::Terminal || !goes_on() {
                     let seen = self.orchestration_status(instance).await?;
                     if is_reached(self, instance, until, &seen).await? {
                         return Ok(seen);

@@ -6,6 +6,7 @@ mod cluster;
 mod dropped;
 mod full_inboxes;
 mod health;
+mod one_instance;
 mod opening;
 mod outages;
 mod programs;
