@@ -17,6 +17,7 @@ use crate::memory::{Memory, SharedMemory};
 use crate::options::PostgresOptions;
 use crate::parked::{Lane, ParkedFetch, Quiet};
 use crate::statistics::{Counters, add};
+use crate::store::PostgresProvider;
 use crate::values::{Ms, to_column};
 
 /// How long a clock that is moved by hand is trusted to stand still.
@@ -132,33 +133,26 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    pub(crate) fn new(
-        target: Arc<Target>,
-        options: PostgresOptions,
-        counters: Arc<Counters>,
-        waiters: Arc<Waiters>,
-        endings: Arc<Endings>,
-        memory: Arc<SharedMemory>,
-        inbox: Arc<Inbox>,
-        conn: Conn<'static>,
-    ) -> Self {
+    /// The carrier of a store.
+    pub(crate) fn new(store: &PostgresProvider, target: Arc<Target>, conn: Conn<'static>) -> Self {
+        let (options, inbox) = (store.options.clone(), &store.inbox);
         let patience = match &options.clock {
             Some(_) => MANUAL_PATIENCE,
             None => options.poll_interval,
         };
         Self {
-            turns: Lane::new(Arc::clone(&inbox), patience),
-            work: Lane::new(Arc::clone(&inbox), patience),
+            turns: Lane::new(Arc::clone(inbox), patience),
+            work: Lane::new(Arc::clone(inbox), patience),
             news: crate::news::News::new(&options, patience),
             target,
             options,
-            counters,
-            waiters,
-            endings,
-            inbox,
+            counters: store.counters(),
+            waiters: Arc::clone(&store.waiters),
+            endings: Arc::clone(&store.endings),
+            inbox: Arc::clone(inbox),
             conn: Some(conn),
             expected: crate::group::Expected::default(),
-            memory,
+            memory: Arc::clone(&store.memory),
             upkeep: crate::upkeep::Upkeep::default(),
         }
     }

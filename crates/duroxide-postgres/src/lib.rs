@@ -20,7 +20,7 @@
 //! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
 //! | `options`, `tls`, `connection`, `pipeline`, `schema` | connections, round trips, migrations |
 //! | `carrier`, `group`, `attempt`, `call`, `parked` | the task, group commit, fetches that wait |
-//! | `endings` | telling those who wait for the end of an instance |
+//! | `wait`, `endings` | waiting for an instance, and being told of its end |
 //! | `listener`, `news` | other processes |
 //! | `upkeep` | clearing away what the queues leave behind |
 //! | `open`, `caller` | a store by its URL; messages sent inside a transaction of the caller |
@@ -99,6 +99,7 @@ mod token;
 mod turn_commit;
 mod upkeep;
 mod values;
+mod wait;
 mod work;
 mod working_set;
 mod write_group;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use duroxide::providers::support::{is_reached, one_turn, one_work};
+use duroxide::providers::support::{one_turn, one_work};
 use duroxide::providers::{
     FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, RedriveInstance,
     SessionFetchConfig, Suspects, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
@@ -367,33 +367,7 @@ impl Provider for PostgresProvider {
         until: WaitUntil<'_>,
         timeout: Duration,
     ) -> Result<Option<OrchestrationStatus>, ProviderError> {
-        let registration = self.waiters.register(instance);
-        let wait = async {
-            loop {
-                // Before the read, so that no change falls between it and the wait.
-                let change = registration.next_change();
-                let mut ending = self.endings.expect(instance);
-                // One whose turn is under way here has not ended.
-                let goes_on = || self.memory.lock().holds(instance, self.manual());
-                if until != WaitUntil::Terminal || !goes_on() {
-                    let seen = self.orchestration_status(instance).await?;
-                    if is_reached(self, instance, until, &seen).await? {
-                        return Ok(seen);
-                    }
-                }
-                // Woken by this process and by others; should that get lost, a look now and then.
-                let change = tokio::time::timeout(self.patience(), change);
-                tokio::select! {
-                    biased;
-                    Some(end) = ending.end(), if until == WaitUntil::Terminal => return Ok(end),
-                    _ = change => {}
-                }
-            }
-        };
-        match tokio::time::timeout(timeout, wait).await {
-            Ok(reached) => reached.map(Some),
-            Err(_) => Ok(None),
-        }
+        self.wait(instance, until, timeout).await
     }
 }
 

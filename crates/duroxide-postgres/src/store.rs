@@ -82,16 +82,7 @@ impl PostgresProvider {
             Arc::clone(&self.waiters),
             Arc::clone(&self.counters),
         );
-        let carrier = Carrier::new(
-            target,
-            self.options.clone(),
-            Arc::clone(&self.counters),
-            Arc::clone(&self.waiters),
-            Arc::clone(&self.endings),
-            Arc::clone(&self.memory),
-            Arc::clone(&self.inbox),
-            conn,
-        );
+        let carrier = Carrier::new(self, target, conn);
         self.tasks.push(tokio::spawn(carrier.run()));
         self.tasks.push(tokio::spawn(listener.run()));
     }
