@@ -17,14 +17,14 @@ impl PostgresProvider {
         timeout: Duration,
     ) -> Result<Option<OrchestrationStatus>, ProviderError> {
         let registration = self.waiters.register(instance);
+        let mut must_look = until != WaitUntil::Terminal;
         let wait = async {
             loop {
                 // Before the read, so that no change falls between it and the wait.
                 let change = registration.next_change();
                 let mut ending = self.endings.expect(instance);
-                // One whose turn is under way here has not ended.
-                let goes_on = || self.memory.lock().holds(instance, self.manual());
-                if until != WaitUntil::Terminal || !goes_on() {
+                // One whose turn is under way here has not ended. Who waits long looks all the same.
+                if must_look || !self.memory.lock().holds(instance, self.manual()) {
                     let seen = self.orchestration_status(instance).await?;
                     if is_reached(self, instance, until, &seen).await? {
                         return Ok(seen);
@@ -35,7 +35,7 @@ impl PostgresProvider {
                 tokio::select! {
                     biased;
                     Some(end) = ending.end(), if until == WaitUntil::Terminal => return Ok(end),
-                    _ = change => {}
+                    _ = change => must_look = true,
                 }
             }
         };
