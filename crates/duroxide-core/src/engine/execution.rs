@@ -181,6 +181,11 @@ impl Execution {
         self.last_event_id
     }
 
+    /// The stored bytes of the history that the execution knows: what it keeps of it in memory is hardly more.
+    pub fn history_bytes(&self) -> u64 {
+        self.history_bytes
+    }
+
     /// The number of the execution.
     pub fn execution_id(&self) -> u64 {
         self.identity.execution_id

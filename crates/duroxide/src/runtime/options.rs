@@ -64,7 +64,8 @@ pub struct RuntimeOptions {
     /// How often this runtime says that it lives and what it can do. Silent for three times as long, it counts as
     /// gone. 20 s.
     pub node_heartbeat_interval: Duration,
-    /// Executions kept in memory between turns, least recently used dropped first. 10,000.
+    /// Executions kept in memory between turns, least recently used dropped first. 10,000. They are fewer when their
+    /// histories are long: 4,000,000 events and 1 GiB are the limit for all of them together.
     pub max_live_executions: usize,
     /// What to check automatically. `None`: nothing.
     pub health: Option<HealthPolicy>,

@@ -286,11 +286,6 @@ async fn cancel_unknown_children(node: &Node, item: &OrchestrationItem, turn: &m
 /// The next fetch may come before the answer to this turn's commit.
 fn announce(node: &Node, instance: &str, result: &TurnResult, facts: Option<&TurnFacts>) {
     if let (Some(execution), Some(facts)) = (&result.execution, facts) {
-        let held = HeldHistory {
-            incarnation: facts.incarnation,
-            execution_id: execution.execution_id(),
-            last_event_id: execution.last_event_id(),
-        };
-        node.live.announce(instance, held);
+        node.live.announce(instance, facts.incarnation, execution);
     }
 }
