@@ -69,16 +69,46 @@ pub fn kept_after_failure(history_delta: &[Event]) -> Option<KeptMessages> {
     }
     let mut kept = KeptMessages::default();
     for event in history_delta {
-        if matches!(event.kind, EventKind::OrchestrationCancelRequested { .. }) {
-            kept.cancels += 1;
-        } else if matches!(
-            event.kind,
-            EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. }
-        ) {
-            kept.admitted += 1;
-        } else if !is_of_ending(&event.kind) {
+        match &event.kind {
+            EventKind::OrchestrationCancelRequested { .. } => kept.cancels += 1,
+            EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. } => kept.admitted += 1,
+            EventKind::ActivityCompleted { .. }
+            | EventKind::ActivityFailed { .. }
+            | EventKind::SubOrchestrationCompleted { .. }
+            | EventKind::SubOrchestrationFailed { .. } => kept.answered.extend(event.source_event_id),
             // What the failure itself gave up was not answered: its answer may be in the inbox.
-            kept.answered.extend(event.source_event_id);
+            given_up @ (EventKind::ActivityCancelRequested { .. }
+            | EventKind::SubOrchestrationCancelRequested { .. }) => {
+                if !is_of_ending(given_up) {
+                    kept.answered.extend(event.source_event_id);
+                }
+            }
+            // Also that an activity has begun is no answer.
+            EventKind::ActivityBegun
+            | EventKind::OrchestrationStarted { .. }
+            | EventKind::OrchestrationCompleted { .. }
+            | EventKind::OrchestrationFailed { .. }
+            | EventKind::OrchestrationContinuedAsNew { .. }
+            | EventKind::OrchestrationRedriven { .. }
+            | EventKind::OrchestrationRepaired { .. }
+            | EventKind::OrchestrationChained { .. }
+            | EventKind::ActivityScheduled { .. }
+            | EventKind::ActivityDeadlinesRecorded { .. }
+            | EventKind::RetryPolicyRecorded { .. }
+            | EventKind::SubOrchestrationScheduled { .. }
+            | EventKind::VersionRequested { .. }
+            | EventKind::TimerCreated { .. }
+            | EventKind::TimerFired { .. }
+            | EventKind::TimerCancelled { .. }
+            | EventKind::ExternalSubscribed { .. }
+            | EventKind::ExternalSubscribedCancelled { .. }
+            | EventKind::QueueSubscribed { .. }
+            | EventKind::QueueSubscriptionCancelled { .. }
+            | EventKind::CustomStatusUpdated { .. }
+            | EventKind::KeyValueSet { .. }
+            | EventKind::KeyValueCleared { .. }
+            | EventKind::KeyValuesCleared
+            | EventKind::KeyValuesCarried { .. } => {}
         }
     }
     Some(kept)

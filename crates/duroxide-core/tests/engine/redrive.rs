@@ -357,6 +357,20 @@ fn messages_that_the_failing_turn_had_admitted_are_not_kept_twice() {
 }
 
 #[test]
+fn a_result_is_kept_also_if_the_failing_turn_read_that_its_activity_had_begun() {
+    let mut driver = Driver::new(handler(|ctx, _| async move {
+        ctx.schedule_activity("First", "").with_schedule_to_start(Duration::from_secs(1)).await
+    }));
+    driver.turn(vec![start("")]);
+    let begun = WorkItem::ActivityBegun { instance: "i".to_string(), execution_id: 1, id: 2 };
+    driver.turn(vec![begun, cancel(PARENT_FAILED), completed(2, "done")]);
+    let mut kept = kept_after_failure(&driver.last().events).expect("it may go on with its parent");
+    assert!(kept.keeps(ItemKind::Completion, Some(2), true), "what has run need not run again");
+    let plan = plan_redrive(&driver.history, RedriveOf::CancelledChild).expect("it goes on with its parent");
+    assert_eq!(plan.open.activities.len(), 1, "unless it has answered, it is queued again");
+}
+
+#[test]
 fn events_that_come_after_a_failure_are_kept_if_it_can_be_mended() {
     let poison = ErrorDetails::Poison {
         attempt_count: 11,
