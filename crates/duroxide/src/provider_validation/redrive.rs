@@ -19,14 +19,18 @@ fn poison() -> ErrorDetails {
     }
 }
 
-/// Fails `a` of poison at event 2, with these messages taken by the turn and those come since.
-async fn poisoned(store: &Store<'_>, taken: &[WorkItem], since: &[WorkItem]) {
+/// Fails `a` at event 2, with these messages taken by the turn and those come since.
+async fn failed(store: &Store<'_>, details: &ErrorDetails, taken: &[WorkItem], since: &[WorkItem]) {
     store.begin("a").await;
     store.send_all(taken.iter().cloned()).await;
     let turn = store.turn_of("a").await;
     store.send_all(since.iter().cloned()).await;
-    let failed = failed_event(2, "a", &poison());
-    store.commit(&turn, Commit::of(&turn).events([failed]).fails("poison")).await;
+    let failed = failed_event(2, "a", details);
+    store.commit(&turn, Commit::of(&turn).events([failed]).fails("failed")).await;
+}
+
+async fn poisoned(store: &Store<'_>, taken: &[WorkItem], since: &[WorkItem]) {
+    failed(store, &poison(), taken, since).await;
 }
 
 fn goes_on(messages: Vec<WorkItem>) -> RedriveInstance {
@@ -57,12 +61,7 @@ pub async fn messages_of_a_poisoned_instance_are_kept(factory: &dyn ProviderFact
 /// An instance that failed of itself, or completed, leaves nothing behind.
 pub async fn messages_of_an_ordinary_end_are_dropped(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;
-    store.begin("a").await;
-    store.send(event("a", "1")).await;
-    let turn = store.turn_of("a").await;
-    let details = ErrorDetails::orchestration_failed("no");
-    let commit = Commit::of(&turn).events([failed_event(2, "a", &details)]).fails("no");
-    store.commit(&turn, commit).await;
+    failed(&store, &ErrorDetails::orchestration_failed("no"), &[event("a", "1")], &[]).await;
     assert_eq!(store.provider.kept_messages("a").await.expect("nothing is kept"), []);
 }
 
@@ -122,12 +121,7 @@ pub async fn a_turn_s_event_after_a_failure_is_kept(factory: &dyn ProviderFactor
 /// Events that come after an end that is final are dropped.
 pub async fn events_sent_after_an_ordinary_end_are_dropped(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;
-    store.begin("a").await;
-    store.send(event("a", "1")).await;
-    let turn = store.turn_of("a").await;
-    let details = ErrorDetails::orchestration_failed("no");
-    let commit = Commit::of(&turn).events([failed_event(2, "a", &details)]).fails("no");
-    store.commit(&turn, commit).await;
+    failed(&store, &ErrorDetails::orchestration_failed("no"), &[event("a", "1")], &[]).await;
     store.finish("b").await;
     for id in ["a", "b"] {
         store.send(event(id, "late")).await;
