@@ -21,8 +21,9 @@ mod waiters;
 pub use admin::ProviderAdmin;
 pub use caller::CallerTransaction;
 pub use duroxide_core::{
-    ExecutionMetadata, HandlerSet, HandlerVersions, KvEntry, MissingCapability, Need, NodeInfo, NodeRecord,
-    Route, RoutingKey, ScheduledActivityIdentifier, SystemStats, UnprocessableWork, WorkItem,
+    DispatcherCapabilityFilter, ExecutionMetadata, HandlerSet, HandlerVersions, KvEntry, MissingCapability,
+    Need, NodeInfo, NodeRecord, Route, RoutingKey, ScheduledActivityIdentifier, SemverRange, SystemStats,
+    UnprocessableWork, WorkItem,
 };
 pub use error::{ProviderError, ProviderErrorKind};
 pub use fetch::{

@@ -133,7 +133,7 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
         )
         .await;
     }
-    let Some(handler) = node.activities.resolve_handler(&work.name) else {
+    let Some((_version, handler)) = node.activities.resolve_handler(&work.name) else {
         let delay = report_unregistered(&node, &work, attempts);
         drop(lock);
         abandon(&node, Queue::Activities, &lock_token, Some(delay), false).await;

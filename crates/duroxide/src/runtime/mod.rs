@@ -40,8 +40,8 @@ mod verdict;
 pub mod verify;
 
 pub use activity_context::{ActivityContext, HeartbeatError};
-pub use duroxide_core::CapabilityRouting;
 pub use duroxide_core::limits;
+pub use duroxide_core::{CapabilityRouting, OrchestrationStatus};
 pub use health::HealthPolicy;
 pub use lifecycle::Runtime;
 pub use observability::{LogFormat, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle};

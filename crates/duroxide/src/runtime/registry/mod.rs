@@ -1,12 +1,13 @@
 //! What a node can run: orchestrations by name and version, activities by name.
+//!
+//! `by_version` holds what both registries have in common, `policy` says which version a start without one gets.
 
 mod activities;
+mod by_version;
 mod orchestrations;
+mod policy;
 
 pub use activities::{ActivityHandler, ActivityRegistry, ActivityRegistryBuilder};
-pub use orchestrations::{OrchestrationRegistry, OrchestrationRegistryBuilder, VersionPolicy};
-
-/// Turns the mistakes that a builder gathered into its one result.
-fn checked<T>(built: T, errors: Vec<String>) -> Result<T, String> {
-    if errors.is_empty() { Ok(built) } else { Err(errors.join("; ")) }
-}
+pub use by_version::{Registry, RegistryBuilder};
+pub use orchestrations::{OrchestrationRegistry, OrchestrationRegistryBuilder};
+pub use policy::VersionPolicy;
