@@ -65,6 +65,7 @@ macro_rules! __for_each_provider_validation {
                 a_turn_s_event_after_a_failure_is_kept,
                 events_sent_after_an_ordinary_end_are_dropped,
                 events_kept_while_a_redrive_was_planned_follow,
+                the_answer_to_a_kept_start_stands_in_its_place,
                 a_redriven_instance_runs_again,
                 a_redriven_execution_keeps_its_pinned_version,
                 a_redrive_of_something_else_changes_nothing,

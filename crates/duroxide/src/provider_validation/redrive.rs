@@ -5,8 +5,8 @@ use duroxide_core::{ErrorDetails, OrchestrationStatus, PoisonMessageType};
 
 use super::ProviderFactory;
 use super::fixture::{
-    Commit, Store, activity, cancel, completed_event, event, expect_invalid, expect_not_found, failed_event,
-    filter, queue_message, range, scheduled, semver, start, started, timer,
+    Commit, Store, activity, cancel, child_failed, completed_event, event, expect_invalid, expect_not_found,
+    failed_event, filter, queue_message, range, scheduled, semver, start, start_child, started, timer,
 };
 use crate::providers::{RedriveInstance, WorkItem};
 
@@ -103,6 +103,20 @@ pub async fn events_sent_beside_the_failing_commit_are_kept(factory: &dyn Provid
     let mut kept = store.provider.kept_messages("a").await.expect("kept messages can be read");
     kept.sort_by_key(|item| format!("{item:?}"));
     assert_eq!(kept, (0..9).map(|n| event("a", &n.to_string())).collect::<Vec<_>>());
+}
+
+/// A start that was kept with the instance that has its id is answered in its place among the messages.
+pub async fn the_answer_to_a_kept_start_stands_in_its_place(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.redrives() {
+        return;
+    }
+    poisoned(&store, &[event("a", "1")], &[]).await;
+    let messages = vec![event("a", "1"), start_child("a", "a", 7), event("a", "2")];
+    store.provider.redrive(vec![goes_on(messages)]).await.expect("it goes on");
+    let found = store.turn_of("a").await.item.messages;
+    let answer = child_failed("a", 7, "sub-orchestration instance id 'a' already exists");
+    assert_eq!(found, [event("a", "1"), answer, event("a", "2")]);
 }
 
 /// A turn's message for an instance that has failed so is kept like a client's.

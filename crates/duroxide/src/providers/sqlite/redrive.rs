@@ -147,8 +147,7 @@ pub(super) fn redrive(tx: &mut Tx<'_>, all: &[EncodedRedrive]) -> Result<(), Fau
 
 fn look(tx: &Tx<'_>, one: &EncodedRedrive) -> Result<QueueRow, Fault> {
     let EncodedRedrive { instance, failed_execution_id, last_event_id, .. } = one;
-    let row =
-        QueueRow::by_id(tx.db, instance)?.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))?;
+    let row = queue_row(tx, instance)?;
     let last = ExecutionRow::load(tx, row.key, row.current_execution_id)?.last_event_id;
     if row.status != Status::Failed
         || row.current_execution_id != *failed_execution_id
@@ -192,21 +191,23 @@ fn fill(tx: &mut Tx<'_>, one: &EncodedRedrive, kept_since: &[EncodedItem]) -> Re
     for item in &one.activities {
         work::put(tx, item)?;
     }
-    let mut row = QueueRow::by_id(tx.db, &one.instance)?
-        .ok_or_else(|| Fault::NotFound(format!("instance '{}'", one.instance)))?;
-    let mut for_others = Vec::new();
+    let mut row = queue_row(tx, &one.instance)?;
     for item in one.messages.iter().chain(kept_since) {
         let columns = columns_of(&item.item);
         if columns.instance == one.instance && columns.kind != ItemKind::Start {
             let visible_at = columns.due_ms.map_or(tx.now, to_column);
             put_message(tx, &mut row, &columns, &item.json, visible_at)?;
         } else {
-            for_others.push(item);
+            // The answer to a start that collides goes to its parent, which may be this very instance.
+            row.save(tx.db)?;
+            deliver(tx, item, None, FullInbox::Admit)?;
+            row = queue_row(tx, &one.instance)?;
         }
     }
     row.save(tx.db)?;
-    for item in for_others {
-        deliver(tx, item, None, FullInbox::Admit)?;
-    }
     Ok(())
+}
+
+fn queue_row(tx: &Tx<'_>, instance: &str) -> Result<QueueRow, Fault> {
+    QueueRow::by_id(tx.db, instance)?.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))
 }
