@@ -34,11 +34,13 @@ pub enum Protection {
     OnlyTheHolderCommits,
     /// 20: what is delivered twice counts once.
     DuplicatesAreDropped,
+    /// 39: a cancel in the inbox comes before the program.
+    CancelComesFirst,
 }
 
 impl Protection {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::UnknownInstancesStopNobody,
         Self::NoIterationLimit,
         Self::FailedRenewalIsNoCancellation,
@@ -54,6 +56,7 @@ impl Protection {
         Self::ResultOutlivesFailedAck,
         Self::OnlyTheHolderCommits,
         Self::DuplicatesAreDropped,
+        Self::CancelComesFirst,
     ];
 
     /// Whether it is switched off on this thread. Never, without the feature `test-hooks`.

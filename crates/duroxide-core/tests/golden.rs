@@ -113,7 +113,10 @@ fn every_event_kind_keeps_its_stored_form() {
 
 #[test]
 fn every_work_item_keeps_its_stored_form() {
-    let files = check_all("work_items", samples::work_items(), samples::work_item_name, |item| item);
+    let mut files = check_all("work_items", samples::work_items(), samples::work_item_name, |item| item);
+    let later_attempt = "ActivityExecuteWithin.retried.json";
+    check("work_items", later_attempt, &samples::later_attempt());
+    files.insert(later_attempt.to_string());
     assert_eq!(files, files_in("work_items"), "a stored kind of work item is never removed");
 }
 

@@ -3,7 +3,7 @@
 use super::execution::{Execution, Pass, Stop};
 use super::mismatch::{completion_kind_mismatch, no_matching_schedule};
 use super::schedules::{Found, ScheduleKind};
-use super::slot::Resolution;
+use super::slot::{Failed, Resolution};
 use super::turn::DropReason;
 use crate::model::{AppErrorKind, ErrorDetails, EventKind, WorkItem, reply_to_colliding_start};
 use crate::protection::Protection;
@@ -128,7 +128,7 @@ impl Execution {
             }
             EventKind::ActivityFailed { details } => {
                 self.end_start_deadline(id);
-                self.complete(id, ScheduleKind::Activity, Err(details.display_message()))?;
+                self.complete(id, ScheduleKind::Activity, Err(self.failure_of_activity(id, details)))?;
                 match details {
                     ErrorDetails::Poison { .. } => Err(Stop::Failed(details.clone())),
                     ErrorDetails::Infrastructure { .. }
@@ -145,7 +145,7 @@ impl Execution {
                 self.complete(id, ScheduleKind::Child, Ok(result.clone()))
             }
             EventKind::SubOrchestrationFailed { details } => {
-                self.complete(id, ScheduleKind::Child, Err(details.display_message()))
+                self.complete(id, ScheduleKind::Child, Err(Failed::new(details.display_message())))
             }
             EventKind::ExternalEvent { name, data } => {
                 self.arrivals += 1;
@@ -191,7 +191,18 @@ impl Execution {
         }
     }
 
-    fn complete(&mut self, id: u64, kind: ScheduleKind, value: Result<String, String>) -> Result<(), Stop> {
+    /// A worker reports an attempt that ran longer than its deadline as a failure that is not retryable.
+    fn failure_of_activity(&self, id: u64, details: &ErrorDetails) -> Failed {
+        let has_deadline =
+            self.schedules.slot(id).is_some_and(|slot| slot.deadlines().start_to_close_ms.is_some());
+        let is_final = matches!(
+            details,
+            ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, retryable: false, .. }
+        );
+        Failed { text: details.display_message(), timed_out: has_deadline && is_final }
+    }
+
+    fn complete(&mut self, id: u64, kind: ScheduleKind, value: Result<String, Failed>) -> Result<(), Stop> {
         match self.schedules.find(id, kind) {
             Found::Open => {
                 self.questions.remove(&id);

@@ -10,8 +10,9 @@ use super::subscriptions::Delivery;
 use super::tape::Recorded;
 use crate::model::limits::{MAX_INSTANCE_ID_BYTES, MAX_SCHEDULES_PER_TURN, MAX_TAG_NAME_BYTES};
 use crate::model::{
-    EventKind, INITIAL_EXECUTION_ID, ScheduledActivityIdentifier, WorkItem, auto_child_instance_id,
-    check_name, check_payload, check_root_instance_id, check_session_id, check_version,
+    EventKind, INITIAL_EXECUTION_ID, ScheduledActivityIdentifier, WorkItem, auto_child_id,
+    build_child_instance_id, check_name, check_payload, check_root_instance_id, check_session_id,
+    check_version,
 };
 use std::sync::Arc;
 
@@ -76,7 +77,9 @@ impl Execution {
                 self.schedule_child(slot, name, version, instance, input, pass)
             }
             Schedule::KvOf { instance, key } => self.ask_for_kv(slot, instance, key, pass),
-            Schedule::RetryPolicy { policy } => record_retry_policy(&slot, policy, pass),
+            Schedule::RetryPolicy { policy, first, timer } => {
+                self.record_retry_policy(&slot, policy, &first, timer, pass)
+            }
         }
     }
 
@@ -102,13 +105,16 @@ impl Execution {
             tag: tag.clone(),
         };
         let asked = slot.deadlines();
-        let recorded = record(pass, None, kind)?;
-        self.open(recorded, ScheduleKind::Activity, slot, String::new(), pass)?;
+        let retried = slot.retry_of().map(|retry| self.retried_call(&retry));
+        let named = retried.filter(|_| self.identity.behaviour.later_attempts_name_the_first());
+        let recorded = record(pass, named.map(|retried| retried.first_id), kind)?;
+        self.open(recorded, ScheduleKind::Activity, slot.clone(), String::new(), pass)?;
         let deadlines = self.record_deadlines(recorded, &name, asked, pass)?;
+        slot.record_deadlines(deadlines);
         if recorded.is_new {
             let instance = self.identity.instance.clone();
             let (execution_id, id) = (self.identity.execution_id, recorded.event_id);
-            pass.actions.worker_items.push(if deadlines.is_empty() {
+            pass.actions.worker_items.push(if deadlines.is_empty() && retried.is_none() {
                 WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag }
             } else {
                 WorkItem::ActivityExecuteWithin {
@@ -120,6 +126,7 @@ impl Execution {
                     session_id,
                     tag,
                     deadlines,
+                    retried,
                 }
             });
         }
@@ -190,10 +197,13 @@ impl Execution {
         pass: &mut Pass<'_>,
     ) -> Result<(), Stop> {
         let identity = self.identity.clone();
-        let instance = instance.unwrap_or_else(|| {
+        let child_id = instance.unwrap_or_else(|| {
             let execution_id = self.desk.view(|view| view.execution_id);
-            auto_child_instance_id(&identity.instance, execution_id, pass.tape.next_event_id())
+            auto_child_id(execution_id, pass.tape.next_event_id())
         });
+        let instance = build_child_instance_id(&identity.instance, &child_id);
+        let recorded_id =
+            if identity.behaviour.generated_child_ids_are_short() { child_id } else { instance.clone() };
         check_new(pass, || {
             check_name("orchestration name", &name)?;
             check_payload(&format!("input of sub-orchestration '{name}'"), &input)?;
@@ -201,7 +211,7 @@ impl Execution {
         })?;
         let kind = EventKind::SubOrchestrationScheduled {
             name: name.clone(),
-            instance: instance.clone(),
+            instance: recorded_id,
             input: input.clone(),
         };
         let recorded = record(pass, None, kind)?;
@@ -425,17 +435,6 @@ fn record_version(pass: &mut Pass<'_>, schedule: Recorded, version: Option<&str>
     if recorded.is_some() {
         pass.tape.take();
     }
-    Ok(())
-}
-
-/// The policy that was recorded counts, whatever the code asks for now.
-fn record_retry_policy(slot: &Slot, policy: String, pass: &mut Pass<'_>) -> Result<(), Stop> {
-    let recorded = pass.tape.peek().and_then(|next| {
-        if let EventKind::RetryPolicyRecorded { policy } = &next.kind { Some(policy.clone()) } else { None }
-    });
-    let policy = recorded.unwrap_or(policy);
-    record(pass, None, EventKind::RetryPolicyRecorded { policy: policy.clone() })?;
-    slot.resolve(Resolution { value: Ok(policy), arrival: 0 });
     Ok(())
 }
 

@@ -9,8 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::DurableFuture;
-use super::slot::{Command, Desk, Schedule, Slot, Syscall};
-use crate::model::{check_child_instance_id, check_version, decode, encode};
+use super::behaviour::Behaviour;
+use super::slot::{Command, Desk, Failed, Schedule, Slot, Syscall};
+use crate::model::{check_child_instance_id, check_version, decode_as, encode, encode_before_1_1};
 
 /// Who is running; fixed for an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub(super) struct Identity {
     pub(super) execution_id: u64,
     pub(super) name: String,
     pub(super) version: String,
+    /// The rules by which its history is recorded.
+    pub(super) behaviour: Behaviour,
 }
 
 /// An orchestration's way to the outside. Cheap to clone.
@@ -43,7 +46,21 @@ impl OrchestrationContext {
     ) -> DurableFuture<T> {
         let slot = Slot::new(matches!(what, Schedule::Activity { .. }));
         self.desk.push(Command::Schedule { slot: slot.clone(), what });
+        let finish = move |result: Result<String, Failed>| finish(result.map_err(|failed| failed.text));
         DurableFuture::scheduled(slot, self.desk.clone(), finish)
+    }
+
+    pub(super) fn behaviour(&self) -> Behaviour {
+        self.identity.behaviour
+    }
+
+    /// A value as this execution records it.
+    pub(super) fn encode<T: Serialize + ?Sized>(&self, value: &T) -> Result<String, String> {
+        if self.behaviour().values_come_back_as_they_were() {
+            encode(value)
+        } else {
+            encode_before_1_1(value)
+        }
     }
 
     // ---- Activities ----
@@ -64,9 +81,11 @@ impl OrchestrationContext {
         name: impl Into<String>,
         input: &In,
     ) -> DurableFuture<Result<Out, String>> {
-        match encode(input) {
-            Ok(input) => self.schedule_activity(name, input).map(decode_result),
-            Err(cause) => DurableFuture::refused(cause, true, decode_result),
+        let name = name.into();
+        let output = decode_result(output_of_activity(&name));
+        match self.encode(input) {
+            Ok(input) => self.schedule_activity(name, input).map(output),
+            Err(cause) => DurableFuture::refused(cause, true, output),
         }
     }
 
@@ -90,9 +109,11 @@ impl OrchestrationContext {
         input: &In,
         session_id: impl Into<String>,
     ) -> DurableFuture<Result<Out, String>> {
-        match encode(input) {
-            Ok(input) => self.schedule_activity_on_session(name, input, session_id).map(decode_result),
-            Err(cause) => DurableFuture::refused(cause, true, decode_result),
+        let name = name.into();
+        let output = decode_result(output_of_activity(&name));
+        match self.encode(input) {
+            Ok(input) => self.schedule_activity_on_session(name, input, session_id).map(output),
+            Err(cause) => DurableFuture::refused(cause, true, output),
         }
     }
 
@@ -100,8 +121,7 @@ impl OrchestrationContext {
 
     /// Waits for a while; the deadline survives crashes.
     pub fn schedule_timer(&self, delay: Duration) -> DurableFuture<()> {
-        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        self.schedule(Schedule::Timer { delay_ms }, |_| ())
+        self.schedule(Schedule::Timer { delay_ms: duration_ms(delay) }, |_| ())
     }
 
     // ---- Events ----
@@ -118,7 +138,9 @@ impl OrchestrationContext {
         &self,
         name: impl Into<String>,
     ) -> DurableFuture<T> {
-        self.schedule_wait(name).map(decode_event)
+        let name = name.into();
+        let what = format!("data of event '{name}'");
+        self.schedule_wait(name).map(decode_event(what))
     }
 
     /// Takes the next message of a queue, first in, first out.
@@ -133,7 +155,9 @@ impl OrchestrationContext {
         &self,
         queue: impl Into<String>,
     ) -> DurableFuture<T> {
-        self.dequeue_event(queue).map(decode_event)
+        let queue = queue.into();
+        let what = format!("message of queue '{queue}'");
+        self.dequeue_event(queue).map(decode_event(what))
     }
 
     /// The older name of [`Self::dequeue_event`].
@@ -199,9 +223,11 @@ impl OrchestrationContext {
         name: impl Into<String>,
         input: &In,
     ) -> DurableFuture<Result<Out, String>> {
-        match encode(input) {
-            Ok(input) => self.schedule_sub_orchestration(name, input).map(decode_result),
-            Err(cause) => DurableFuture::refused(cause, false, decode_result),
+        let name = name.into();
+        let output = decode_result(output_of_child(&name));
+        match self.encode(input) {
+            Ok(input) => self.schedule_sub_orchestration(name, input).map(output),
+            Err(cause) => DurableFuture::refused(cause, false, output),
         }
     }
 
@@ -212,9 +238,11 @@ impl OrchestrationContext {
         instance: impl Into<String>,
         input: &In,
     ) -> DurableFuture<Result<Out, String>> {
-        match encode(input) {
-            Ok(input) => self.schedule_sub_orchestration_with_id(name, instance, input).map(decode_result),
-            Err(cause) => DurableFuture::refused(cause, false, decode_result),
+        let name = name.into();
+        let output = decode_result(output_of_child(&name));
+        match self.encode(input) {
+            Ok(input) => self.schedule_sub_orchestration_with_id(name, instance, input).map(output),
+            Err(cause) => DurableFuture::refused(cause, false, output),
         }
     }
 
@@ -282,7 +310,7 @@ impl OrchestrationContext {
         instance: impl Into<String>,
         input: &In,
     ) {
-        match encode(input) {
+        match self.encode(input) {
             Ok(input) => self.schedule_orchestration_versioned(name, version, instance, input),
             Err(message) => self.desk.push(Command::Violate { message }),
         }
@@ -419,16 +447,33 @@ impl std::fmt::Debug for OrchestrationContext {
     }
 }
 
-pub(super) fn decode_result<T: DeserializeOwned>(result: Text) -> Result<T, String> {
-    result.and_then(|text| decode(&text))
+/// Decodes a result. The error says what it was, such as `output of activity 'Charge'`.
+pub(super) fn decode_result<T: DeserializeOwned>(
+    what: String,
+) -> impl FnOnce(Text) -> Result<T, String> + Send + 'static {
+    move |result| decode_as(&what, &result?)
+}
+
+/// Whole milliseconds, as a timer counts them.
+pub(super) fn duration_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn output_of_activity(name: &str) -> String {
+    format!("output of activity '{name}'")
+}
+
+fn output_of_child(name: &str) -> String {
+    format!("output of sub-orchestration '{name}'")
 }
 
 fn event_data(result: Text) -> String {
     result.expect("waits and queues are resolved with data, never with an error")
 }
 
-fn decode_event<T: DeserializeOwned>(data: String) -> T {
-    match decode(&data) {
+/// Decodes the data of an event or message, or unwinds with a text that says of which.
+fn decode_event<T: DeserializeOwned>(what: String) -> impl FnOnce(String) -> T + Send + 'static {
+    move |data| match decode_as(&what, &data) {
         Ok(value) => value,
         Err(cause) => panic!("malformed event: {cause}"),
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::commands::record;
 use super::execution::{Execution, Pass, Stop};
 use super::schedules::{Found, ScheduleKind};
-use super::slot::{Command, Resolution, Slot};
+use super::slot::{Command, Failed, Resolution, Slot};
 use super::tape::Recorded;
 use super::turn::DropReason;
 use crate::model::{ActivityDeadlines, EventKind, not_started_in_time};
@@ -106,7 +106,7 @@ impl Execution {
         let Some(slot) = self.schedules.slot(activity) else { return };
         let text = not_started_in_time(&deadline.activity_name, deadline.limit_ms);
         self.desk.push(Command::GiveUp { slot: slot.clone() });
-        slot.resolve(Resolution { value: Err(text), arrival: 0 });
+        slot.resolve(Resolution { value: Err(Failed::timed_out(text)), arrival: 0 });
     }
 
     /// Gives up an activity that did not begin in time; its future has been told.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::asking::KvQuestion;
+use super::behaviour::Behaviour;
 use super::context::Identity;
 use super::deadlines::StartDeadlines;
 use super::mismatch::unexpected_event;
@@ -123,6 +124,7 @@ impl Execution {
             execution_id,
             name: name.clone(),
             version: version.clone(),
+            behaviour: Behaviour::of(started),
         });
         let desk = Arc::new(Desk::default());
         let ctx = OrchestrationContext::new(desk.clone(), identity.clone());

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::slot::{Command, Desk, Resolution, Slot, for_activities_only};
+use super::slot::{Command, Desk, Failed, Resolution, Slot, for_activities_only};
 use crate::model::deadline_ms;
 
-type Finish<T> = Box<dyn FnOnce(Result<String, String>) -> T + Send>;
+type Finish<T> = Box<dyn FnOnce(Result<String, Failed>) -> T + Send>;
 
 /// Something that was scheduled and is recorded in the history.
 ///
@@ -27,7 +27,7 @@ enum Origin {
     },
     /// The call itself was wrong: there is nothing to wait for.
     Immediate {
-        value: Result<String, String>,
+        value: Result<String, Failed>,
         is_activity: bool,
     },
 }
@@ -36,7 +36,7 @@ impl<T> DurableFuture<T> {
     pub(super) fn scheduled(
         slot: Arc<Slot>,
         desk: Arc<Desk>,
-        finish: impl FnOnce(Result<String, String>) -> T + Send + 'static,
+        finish: impl FnOnce(Result<String, Failed>) -> T + Send + 'static,
     ) -> Self {
         Self { origin: Some(Origin::Scheduled { slot, desk }), finish: Some(Box::new(finish)) }
     }
@@ -47,7 +47,8 @@ impl<T> DurableFuture<T> {
         is_activity: bool,
         finish: impl FnOnce(Result<String, String>) -> T + Send + 'static,
     ) -> Self {
-        let origin = Origin::Immediate { value: Err(cause), is_activity };
+        let origin = Origin::Immediate { value: Err(Failed::new(cause)), is_activity };
+        let finish = move |value: Result<String, Failed>| finish(value.map_err(|failed| failed.text));
         Self { origin: Some(origin), finish: Some(Box::new(finish)) }
     }
 
@@ -130,7 +131,7 @@ impl<T> DurableFuture<T> {
     }
 }
 
-fn limit_ms(method: &str, limit: Duration) -> u64 {
+pub(super) fn limit_ms(method: &str, limit: Duration) -> u64 {
     let Some(limit_ms) = deadline_ms(limit) else { panic!("{method} needs a time longer than zero") };
     limit_ms
 }

@@ -9,6 +9,8 @@
 
 mod admission;
 mod asking;
+mod attempts;
+mod behaviour;
 mod combinators;
 mod commands;
 mod context;
@@ -24,6 +26,7 @@ mod retry;
 mod run;
 mod schedules;
 mod slot;
+mod start;
 mod state;
 mod state_calls;
 mod subscriptions;
@@ -36,6 +39,7 @@ pub use context::{ContinuedAsNew, OrchestrationContext};
 pub use execution::{Execution, panic_text};
 pub use future::DurableFuture;
 pub use handler::OrchestrationHandler;
+pub use retry::RetriedActivity;
 pub use run::{StoredExecution, TurnResult, begin_turn, cancel_without_handler, end_without_handler};
 pub use slot::{SYSCALL_PREFIX, TraceLine};
 pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};

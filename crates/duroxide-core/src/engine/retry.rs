@@ -1,35 +1,37 @@
-//! Activities that are tried again. Every attempt, every delay and the policy itself is in the history.
+//! Activities that are tried again after a failure, by a policy that is recorded with the first attempt.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::context::{Text, decode_result};
-use super::slot::Schedule;
-use super::{Either2, OrchestrationContext};
-use crate::model::{RetryPolicy, encode};
+use super::context::{Text, decode_result, output_of_activity};
+use super::future::limit_ms;
+use super::slot::{Command, Failed, Schedule, Slot};
+use super::{DurableFuture, Either2, OrchestrationContext};
+use crate::model::{RecordedPolicy, RetryPolicy};
 
-/// What an attempt gives that took longer than the policy allows.
+/// What the program gets when one attempt took longer than the policy allows.
 const TIMED_OUT: &str = "timeout: activity timed out";
 
-/// What is tried, again and again.
-struct Tried {
-    name: String,
-    input: String,
-    session_id: Option<String>,
-}
-
 impl OrchestrationContext {
-    /// Runs an activity, and runs it again after a failure as the policy says. Gives the first success, the
-    /// last failure, or `timeout: activity timed out`, which is not retried.
+    /// Runs an activity again after a failure, as often and after such delays as the policy says. The first attempt
+    /// is scheduled by this call; every attempt and every delay is in the history, and all attempts have the same
+    /// idempotency key.
+    ///
+    /// The last failure is the result. An attempt that takes longer than the policy's timeout gives
+    /// `timeout: activity timed out`, which is retried only with [`RetriedActivity::retry_timeouts`].
     pub fn schedule_activity_with_retry(
         &self,
         name: impl Into<String>,
         input: impl Into<String>,
         policy: RetryPolicy,
-    ) -> impl Future<Output = Text> + Send + 'static {
-        let tried = Tried { name: name.into(), input: input.into(), session_id: None };
-        self.clone().try_again(Ok(tried), policy)
+    ) -> RetriedActivity<Text> {
+        let call = Call { name: name.into(), input: input.into(), session_id: None };
+        self.retried(Ok(call), policy, |result| result)
     }
 
     /// [`Self::schedule_activity_with_retry`] with typed input and output.
@@ -38,10 +40,8 @@ impl OrchestrationContext {
         name: impl Into<String>,
         input: &In,
         policy: RetryPolicy,
-    ) -> impl Future<Output = Result<Out, String>> + Send + 'static {
-        let tried = encode(input).map(|input| Tried { name: name.into(), input, session_id: None });
-        let result = self.clone().try_again(tried, policy);
-        async move { decode_result(result.await) }
+    ) -> RetriedActivity<Result<Out, String>> {
+        self.retried_typed(name.into(), input, policy, None)
     }
 
     /// [`Self::schedule_activity_with_retry`] with every attempt in the same session.
@@ -51,10 +51,9 @@ impl OrchestrationContext {
         input: impl Into<String>,
         policy: RetryPolicy,
         session_id: impl Into<String>,
-    ) -> impl Future<Output = Text> + Send + 'static {
-        let session_id = Some(session_id.into());
-        let tried = Tried { name: name.into(), input: input.into(), session_id };
-        self.clone().try_again(Ok(tried), policy)
+    ) -> RetriedActivity<Text> {
+        let call = Call { name: name.into(), input: input.into(), session_id: Some(session_id.into()) };
+        self.retried(Ok(call), policy, |result| result)
     }
 
     /// [`Self::schedule_activity_with_retry_on_session`] with typed input and output.
@@ -64,47 +63,222 @@ impl OrchestrationContext {
         input: &In,
         policy: RetryPolicy,
         session_id: impl Into<String>,
-    ) -> impl Future<Output = Result<Out, String>> + Send + 'static {
-        let session_id = Some(session_id.into());
-        let tried = encode(input).map(|input| Tried { name: name.into(), input, session_id });
-        let result = self.clone().try_again(tried, policy);
-        async move { decode_result(result.await) }
+    ) -> RetriedActivity<Result<Out, String>> {
+        self.retried_typed(name.into(), input, policy, Some(session_id.into()))
     }
 
-    async fn try_again(self, tried: Result<Tried, String>, policy: RetryPolicy) -> Text {
-        let Tried { name, input, session_id } = tried?;
-        let schedule = || {
-            let (name, input, session_id) = (name.clone(), input.clone(), session_id.clone());
-            self.schedule(Schedule::Activity { name, input, session_id }, |result| result)
+    fn retried_typed<In: Serialize, Out: DeserializeOwned + 'static>(
+        &self,
+        name: String,
+        input: &In,
+        policy: RetryPolicy,
+        session_id: Option<String>,
+    ) -> RetriedActivity<Result<Out, String>> {
+        let output = decode_result(output_of_activity(&name));
+        let call = self.encode(input).map(|input| Call { name, input, session_id });
+        self.retried(call, policy, output)
+    }
+
+    fn retried<T: 'static>(
+        &self,
+        call: Result<Call, String>,
+        policy: RetryPolicy,
+        finish: impl FnOnce(Text) -> T + Send + 'static,
+    ) -> RetriedActivity<T> {
+        let call = match call {
+            Ok(call) => call,
+            Err(cause) => {
+                return RetriedActivity {
+                    first: None,
+                    attempts: Box::pin(async move { finish(Err(cause)) }),
+                };
+            }
         };
-        let mut running = schedule();
-        let policy = self.recorded(policy).await;
+        let first = Slot::new(true);
+        let attempts = Attempts { ctx: self.clone(), call, policy, first: first.clone() };
+        let result: Pin<Box<dyn Future<Output = Result<String, Failed>> + Send>> =
+            if self.behaviour().retries_schedule_when_called() {
+                let begun = attempts.begin(Some(Slot::new(false)));
+                Box::pin(attempts.run(begun))
+            } else {
+                Box::pin(async move {
+                    let begun = attempts.begin(None);
+                    attempts.run(begun).await
+                })
+            };
+        let attempts = Box::pin(async move { finish(result.await.map_err(|failed| failed.text)) });
+        RetriedActivity { first: Some(first), attempts }
+    }
+}
+
+/// An activity that is tried again after a failure. Its first attempt has been scheduled.
+///
+/// The options below hold for every attempt. They must directly follow the call that made it. Dropping it before its
+/// result was taken cancels the attempt that is under way, and there is no further one.
+#[must_use = "a retried activity that is dropped is cancelled; await it, or keep it"]
+pub struct RetriedActivity<T> {
+    /// Holds the options; `None` if the call itself was wrong.
+    first: Option<Arc<Slot>>,
+    attempts: Pin<Box<dyn Future<Output = T> + Send>>,
+}
+
+impl<T> RetriedActivity<T> {
+    /// Lets only workers that accept `tag` run the attempts.
+    ///
+    /// # Panics
+    /// After something was awaited in between.
+    pub fn with_tag(self, tag: impl Into<String>) -> Self {
+        self.with_option(|slot| slot.set_tag(tag.into()))
+    }
+
+    /// Bounds how long an attempt may wait until a worker begins it.
+    /// See [`DurableFuture::with_schedule_to_start`].
+    ///
+    /// # Panics
+    /// After something was awaited in between, and for a time of zero.
+    pub fn with_schedule_to_start(self, limit: Duration) -> Self {
+        let method = "with_schedule_to_start";
+        let limit_ms = limit_ms(method, limit);
+        self.with_option(|slot| slot.set_deadline(method, |all| all.schedule_to_start_ms = Some(limit_ms)))
+    }
+
+    /// Bounds how long an attempt may run. See [`DurableFuture::with_start_to_close`].
+    ///
+    /// # Panics
+    /// After something was awaited in between, and for a time of zero.
+    pub fn with_start_to_close(self, limit: Duration) -> Self {
+        let method = "with_start_to_close";
+        let limit_ms = limit_ms(method, limit);
+        self.with_option(|slot| slot.set_deadline(method, |all| all.start_to_close_ms = Some(limit_ms)))
+    }
+
+    /// Retries an attempt that timed out as one that failed: by the timeout of the policy, or by a deadline above.
+    /// Without it a timeout is the result.
+    ///
+    /// An attempt that is given up may still run for a while beside the next one. Both have the same idempotency key.
+    ///
+    /// # Panics
+    /// After something was awaited in between.
+    pub fn retry_timeouts(self) -> Self {
+        self.with_option(|slot| slot.set_retry_timeouts("retry_timeouts"))
+    }
+
+    fn with_option(self, set: impl FnOnce(&Slot) -> Result<(), String>) -> Self {
+        if let Some(Err(cause)) = self.first.as_deref().map(set) {
+            panic!("{cause}");
+        }
+        self
+    }
+}
+
+impl<T> Future for RetriedActivity<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        self.attempts.as_mut().poll(cx)
+    }
+}
+
+impl<T> std::fmt::Debug for RetriedActivity<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let first_event_id = self.first.as_ref().map(|slot| slot.event_id());
+        f.debug_struct("RetriedActivity").field("first_event_id", &first_event_id).finish_non_exhaustive()
+    }
+}
+
+/// What every attempt runs.
+struct Call {
+    name: String,
+    input: String,
+    session_id: Option<String>,
+}
+
+/// The attempts of one call.
+struct Attempts {
+    ctx: OrchestrationContext,
+    call: Call,
+    policy: RetryPolicy,
+    first: Arc<Slot>,
+}
+
+/// A call whose first attempt is scheduled.
+struct Begun {
+    running: DurableFuture<Result<String, Failed>>,
+    policy: DurableFuture<Text>,
+    timer: Option<Timer>,
+}
+
+/// Scheduled by the engine if the recorded policy has a timeout.
+struct Timer {
+    slot: Arc<Slot>,
+    future: DurableFuture<()>,
+}
+
+impl Attempts {
+    /// Schedules the first attempt and records the policy. `timer` bounds the attempt from now on; without one its
+    /// time begins when the call is polled.
+    fn begin(&self, timer: Option<Arc<Slot>>) -> Begun {
+        let running = self.schedule(self.first.clone());
+        let what = Schedule::RetryPolicy {
+            policy: self.policy.clone(),
+            first: self.first.clone(),
+            timer: timer.clone(),
+        };
+        let policy = self.ctx.schedule(what, |result| result);
+        let timer = timer.map(|slot| {
+            let future = DurableFuture::scheduled(slot.clone(), self.ctx.desk.clone(), |_| ());
+            Timer { slot, future }
+        });
+        Begun { running, policy, timer }
+    }
+
+    async fn run(self, begun: Begun) -> Result<String, Failed> {
+        let Begun { mut running, policy, timer } = begun;
+        let RecordedPolicy { policy, retry_timeouts } = self.recorded(policy.await);
+        // Without a timeout in the recorded policy the engine has scheduled no timer.
+        let mut timer = timer.filter(|timer| timer.slot.event_id() != 0).map(|timer| timer.future);
         let mut attempt = 1;
         loop {
             let result = match policy.timeout {
                 None => running.await,
-                Some(timeout) => match self.select2(running, self.schedule_timer(timeout)).await {
-                    Either2::First(result) => result,
-                    Either2::Second(()) => return Err(TIMED_OUT.to_string()),
-                },
+                Some(timeout) => {
+                    let timer = timer.take().unwrap_or_else(|| self.ctx.schedule_timer(timeout));
+                    match self.ctx.select2(running, timer).await {
+                        Either2::First(result) => result,
+                        Either2::Second(()) => Err(Failed::timed_out(TIMED_OUT)),
+                    }
+                }
             };
-            if result.is_ok() || attempt >= policy.max_attempts {
+            let is_retried = match &result {
+                Ok(_) => false,
+                Err(failed) => !failed.timed_out || retry_timeouts,
+            };
+            if !is_retried || attempt >= policy.max_attempts {
                 return result;
             }
             let delay = policy.delay_for_attempt(attempt);
             if !delay.is_zero() {
-                self.schedule_timer(delay).await;
+                self.ctx.schedule_timer(delay).await;
             }
             attempt += 1;
-            running = schedule();
+            running = self.schedule(Slot::later_attempt(&self.first, attempt));
         }
     }
 
-    /// The policy with which the execution began.
-    async fn recorded(&self, policy: RetryPolicy) -> RetryPolicy {
+    fn schedule(&self, slot: Arc<Slot>) -> DurableFuture<Result<String, Failed>> {
+        let Call { name, input, session_id } = &self.call;
+        let what =
+            Schedule::Activity { name: name.clone(), input: input.clone(), session_id: session_id.clone() };
+        self.ctx.desk.push(Command::Schedule { slot: slot.clone(), what });
+        DurableFuture::scheduled(slot, self.ctx.desk.clone(), |result| result)
+    }
+
+    /// The policy with which the call began.
+    fn recorded(&self, text: Text) -> RecordedPolicy {
         // A multiplier that is not a number has no JSON form that can be read back: then the code's policy counts.
-        let text = serde_json::to_string(&policy).unwrap_or_default();
-        let recorded = self.schedule(Schedule::RetryPolicy { policy: text }, |result| result).await;
-        recorded.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(policy)
+        text.ok().and_then(|text| RecordedPolicy::from_json(&text)).unwrap_or_else(|| RecordedPolicy {
+            policy: self.policy.clone(),
+            retry_timeouts: self.first.retries_timeouts(),
+        })
     }
 }

@@ -1,21 +1,26 @@
 //! Running one turn.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::OrchestrationHandler;
 use super::asking::Step;
+use super::behaviour::Behaviour;
 use super::context::Identity;
 use super::ending::{Leftovers, OpenWork, drop_after_end, end, finish, outlives_execution};
 use super::execution::{Actions, Execution, Pass, Stop};
 use super::mismatch::damaged_history;
 use super::schedules::ScheduleKind;
+use super::start::{append_start, starts, take_start, unknown_start};
 use super::tape::Tape;
 use super::turn::{Before, Outcome, Turn, TurnInput};
 use crate::model::limits::CARRIED_VALUES_PER_EVENT_BYTES;
 use crate::model::redrive::UNKNOWN_VERSION;
 use crate::model::{
-    ErrorDetails, Event, EventKind, ExecutionMetadata, INITIAL_EVENT_ID, ItemKind, KvEntry, ParentLink,
-    WorkItem, columns_of, pinned_version_of, status,
+    ErrorDetails, Event, EventKind, ExecutionMetadata, INITIAL_EVENT_ID, KvEntry, ParentLink, WorkItem,
+    columns_of,
 };
+use crate::protection::Protection;
 
 /// A turn and, if the execution goes on, the execution to hold for the next one.
 #[derive(Debug)]
@@ -36,23 +41,77 @@ impl TurnResult {
 /// until the program wants to know something that only a store can tell.
 ///
 /// Cannot fail: whatever the program or the history does becomes an [`Outcome`].
-pub fn begin_turn(before: Before<'_>, input: TurnInput) -> Step<'_> {
-    match before {
-        Before::Held(execution) => run_held(*execution, input),
-        Before::Stored { handler, version, history } => match history.first() {
-            Some(started) if has_ended(history) => {
-                let parent = parent_of(&started.kind);
-                Step::done(TurnResult::without_execution(already_ended(parent.as_ref(), &input.messages)))
-            }
-            Some(started) => {
-                match check_ids(history).and_then(|()| Execution::new(handler, started, input.execution_id)) {
-                    Ok(execution) => run_replayed(execution, history, input),
-                    Err(diff) => Step::done(end_history(Stop::Nondeterministic(diff), history, input)),
-                }
-            }
-            None => run_first(handler, version, input),
-        },
+///
+/// A cancel among the messages comes before all of them, and before the program: one that never waits cannot outrun
+/// it.
+pub fn begin_turn(before: Before<'_>, mut input: TurnInput) -> Step<'_> {
+    let cancel = take_cancel(&mut input.messages);
+    match (before, cancel) {
+        (Before::Held(execution), cancel) => {
+            input.messages.splice(0..0, cancel);
+            run_held(*execution, input)
+        }
+        (Before::Stored { history, .. }, cancel) if has_ended(history) => {
+            input.messages.extend(cancel);
+            let parent = history.first().and_then(|started| parent_of(&started.kind));
+            Step::done(TurnResult::without_execution(already_ended(parent.as_ref(), &input.messages)))
+        }
+        (Before::Stored { version, history, .. }, Some(cancel)) if has_begun(history, &input) => {
+            Step::done(cancel_before_program(version, history, &cancel, input))
+        }
+        (Before::Stored { handler, version, history }, cancel) => {
+            input.messages.extend(cancel);
+            run_stored(handler, version, history, input)
+        }
     }
+}
+
+fn run_stored(
+    handler: Arc<dyn OrchestrationHandler>,
+    version: String,
+    history: &[Event],
+    input: TurnInput,
+) -> Step<'_> {
+    let Some(started) = history.first() else { return run_first(handler, version, input) };
+    match check_ids(history).and_then(|()| Execution::new(handler, started, input.execution_id)) {
+        Ok(execution) => run_replayed(execution, history, input),
+        Err(diff) => Step::done(end_history(Stop::Nondeterministic(diff), history, input)),
+    }
+}
+
+/// Takes the first cancel out of the batch, wherever it stands.
+fn take_cancel(messages: &mut Vec<WorkItem>) -> Option<WorkItem> {
+    if Protection::CancelComesFirst.is_off() {
+        return None;
+    }
+    let is_cancel = |message: &WorkItem| matches!(message, WorkItem::CancelInstance { .. });
+    messages.iter().position(is_cancel).map(|index| messages.remove(index))
+}
+
+/// Whether there is an execution, or a message that starts one.
+fn has_begun(history: &[Event], input: &TurnInput) -> bool {
+    !history.is_empty() || input.messages.iter().any(|message| starts(message, input.execution_id))
+}
+
+/// Ends an execution before its program runs, first turn or not.
+fn cancel_before_program(
+    version: String,
+    history: &[Event],
+    cancel: &WorkItem,
+    input: TurnInput,
+) -> TurnResult {
+    let reason = if let WorkItem::CancelInstance { reason, .. } = cancel { reason.as_str() } else { "" };
+    let stored = StoredExecution {
+        instance: input.instance,
+        execution_id: input.execution_id,
+        name: String::new(),
+        version,
+        parent: None,
+        history,
+        last_event_id: 0,
+    };
+    let turn = cancel_without_handler(&stored, reason, input.messages, input.now_ms);
+    TurnResult::without_execution(turn)
 }
 
 fn run_held<'a>(execution: Execution, input: TurnInput) -> Step<'a> {
@@ -98,11 +157,7 @@ fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -
     }
 }
 
-fn run_first<'a>(
-    handler: std::sync::Arc<dyn super::OrchestrationHandler>,
-    version: String,
-    mut input: TurnInput,
-) -> Step<'a> {
+fn run_first<'a>(handler: Arc<dyn OrchestrationHandler>, version: String, mut input: TurnInput) -> Step<'a> {
     let Some(start) = take_start(&mut input.messages, input.execution_id) else {
         return Step::done(TurnResult::without_execution(Turn::new(Outcome::NotStarted)));
     };
@@ -241,7 +296,8 @@ pub struct StoredExecution<'a> {
     pub execution_id: u64,
     /// The orchestration's name, for an execution without history.
     pub name: String,
-    /// The version asked for, for an execution without history; empty for none.
+    /// The version that a handler would run, or that was asked for, for an execution without history; empty if
+    /// neither is known.
     pub version: String,
     /// Who waits for the result, where the history does not tell.
     pub parent: Option<ParentLink>,
@@ -302,7 +358,8 @@ fn end_stored(
     } else if last_event_id == 0 {
         let start = take_start(&mut messages, stored.execution_id).unwrap_or_else(|| unknown_start(stored));
         let columns = columns_of(&start);
-        let version = columns.version.unwrap_or(UNKNOWN_VERSION).to_string();
+        let known = Some(stored.version.as_str()).filter(|version| !version.is_empty());
+        let version = columns.version.or(known).unwrap_or(UNKNOWN_VERSION).to_string();
         parent = columns.parent.clone().or(parent);
         metadata = append_start(&mut tape, start, version);
     }
@@ -314,6 +371,7 @@ fn end_stored(
         execution_id: stored.execution_id,
         name,
         version: stored.version.clone(),
+        behaviour: stored.history.first().map(Behaviour::of).unwrap_or_default(),
     };
     let open = OpenWork::of_history(stored.history);
     let mut actions = Actions::default();
@@ -353,55 +411,6 @@ fn parent_of(started: &EventKind) -> Option<ParentLink> {
     ParentLink::from_fields(parent_instance.as_deref(), *parent_execution_id, *parent_id)
 }
 
-/// Takes the message that starts the execution out of the batch, wherever it stands.
-///
-/// A start for another execution is one of another parent for an id that is taken.
-fn take_start(messages: &mut Vec<WorkItem>, execution_id: u64) -> Option<WorkItem> {
-    let is_start = |message: &WorkItem| {
-        let columns = columns_of(message);
-        match columns.kind {
-            ItemKind::Start => columns.execution_id == Some(execution_id),
-            ItemKind::ContinueAsNew => true,
-            ItemKind::Activity
-            | ItemKind::Completion
-            | ItemKind::Timer
-            | ItemKind::Event
-            | ItemKind::Cancel
-            | ItemKind::Note => false,
-        }
-    };
-    let index = messages.iter().position(is_start)?;
-    Some(messages.remove(index))
-}
-
-fn unknown_start(stored: &StoredExecution<'_>) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: stored.instance.clone(),
-        orchestration: stored.name.clone(),
-        input: String::new(),
-        version: Some(stored.version.clone()).filter(|version| !version.is_empty()),
-        parent_instance: stored.parent.as_ref().map(|parent| parent.instance.clone()),
-        parent_id: stored.parent.as_ref().map(|parent| parent.event_id),
-        parent_execution_id: stored.parent.as_ref().map(|parent| parent.execution_id),
-        execution_id: stored.execution_id,
-    }
-}
-
-/// Appends the start of an execution; what the store writes about it.
-fn append_start(tape: &mut Tape<'_>, start: WorkItem, version: String) -> ExecutionMetadata {
-    let columns = columns_of(&start);
-    let metadata = ExecutionMetadata {
-        status: Some(status::RUNNING.to_string()),
-        output: None,
-        orchestration_name: columns.name.map(str::to_string),
-        orchestration_version: Some(version.clone()),
-        parent_instance_id: columns.parent.map(|parent| parent.instance),
-        pinned_duroxide_version: None,
-    };
-    tape.append(None, started_event(start, version));
-    ExecutionMetadata { pinned_duroxide_version: pinned_version_of(&tape.events), ..metadata }
-}
-
 /// What the first turn wrote stays, except for the status and output of an end in the same turn.
 fn merge_metadata(end: &mut ExecutionMetadata, first: ExecutionMetadata) {
     end.orchestration_name = first.orchestration_name;
@@ -410,60 +419,5 @@ fn merge_metadata(end: &mut ExecutionMetadata, first: ExecutionMetadata) {
     end.pinned_duroxide_version = first.pinned_duroxide_version;
     if end.status.is_none() {
         end.status = first.status;
-    }
-}
-
-fn started_event(start: WorkItem, version: String) -> EventKind {
-    let (name, input, parent_instance, parent_id, parent_execution_id, carried, initial_custom_status) =
-        match start {
-            WorkItem::StartOrchestration {
-                orchestration,
-                input,
-                parent_instance,
-                parent_id,
-                parent_execution_id,
-                ..
-            } => (orchestration, input, parent_instance, parent_id, parent_execution_id, Vec::new(), None),
-            WorkItem::ContinueAsNew {
-                orchestration,
-                input,
-                parent_instance,
-                parent_id,
-                parent_execution_id,
-                carry_forward_events,
-                initial_custom_status,
-                ..
-            } => (
-                orchestration,
-                input,
-                parent_instance,
-                parent_id,
-                parent_execution_id,
-                carry_forward_events,
-                initial_custom_status,
-            ),
-            WorkItem::ActivityExecute { .. }
-            | WorkItem::ActivityExecuteWithin { .. }
-            | WorkItem::ActivityBegun { .. }
-            | WorkItem::Redriven { .. }
-            | WorkItem::Repaired { .. }
-            | WorkItem::ActivityCompleted { .. }
-            | WorkItem::ActivityFailed { .. }
-            | WorkItem::TimerFired { .. }
-            | WorkItem::ExternalRaised { .. }
-            | WorkItem::QueueMessage { .. }
-            | WorkItem::CancelInstance { .. }
-            | WorkItem::SubOrchCompleted { .. }
-            | WorkItem::SubOrchFailed { .. } => unreachable!("take_start takes only starts"),
-        };
-    EventKind::OrchestrationStarted {
-        name,
-        version,
-        input,
-        parent_instance,
-        parent_id,
-        parent_execution_id,
-        carry_forward_events: Some(carried).filter(|carried| !carried.is_empty()),
-        initial_custom_status,
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use super::state::State;
-use crate::model::{ActivityDeadlines, KvEntry};
+use crate::model::{ActivityDeadlines, KvEntry, RetryPolicy};
 
 /// What the program did since the engine last looked, in the order in which it did it.
 pub(super) enum Command {
@@ -31,7 +31,6 @@ pub(super) enum Command {
 }
 
 /// Something that a program can schedule and wait for.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Schedule {
     Activity {
         name: String,
@@ -59,9 +58,12 @@ pub(super) enum Schedule {
         instance: String,
         key: String,
     },
-    /// The policy of the activity scheduled just before, as JSON; resolved with the recorded one.
+    /// The policy of the call whose first attempt was scheduled just before; resolved with the recorded one.
     RetryPolicy {
-        policy: String,
+        policy: RetryPolicy,
+        first: Arc<Slot>,
+        /// Bounds the first attempt, if the recorded policy has a timeout.
+        timer: Option<Arc<Slot>>,
     },
 }
 
@@ -193,8 +195,19 @@ struct SlotState {
     subject: String,
     tag: Option<String>,
     deadlines: ActivityDeadlines,
+    retry_timeouts: bool,
+    /// The call that this is a later attempt of.
+    retry_of: Option<RetryOf>,
     is_activity: bool,
     result: SlotResult,
+}
+
+/// Which later attempt of which call.
+#[derive(Clone)]
+pub(super) struct RetryOf {
+    pub(super) first: Arc<Slot>,
+    /// Counted from 1, which is the first one itself.
+    pub(super) attempt: u32,
 }
 
 enum SlotResult {
@@ -207,19 +220,51 @@ enum SlotResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resolution {
     /// `Err` only for activities and children.
-    pub(super) value: Result<String, String>,
+    pub(super) value: Result<String, Failed>,
     /// The place of an event in the order of arrival, so that it can be given back; else 0.
     pub(super) arrival: u64,
 }
 
+/// Why an activity or a child gave no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failed {
+    /// What the program gets.
+    pub(super) text: String,
+    /// Whether a deadline passed, rather than the handler failed.
+    pub(super) timed_out: bool,
+}
+
+impl Failed {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), timed_out: false }
+    }
+
+    pub(super) fn timed_out(text: impl Into<String>) -> Self {
+        Self { text: text.into(), timed_out: true }
+    }
+}
+
 impl Slot {
     pub(super) fn new(is_activity: bool) -> Arc<Self> {
+        Self::with(None, ActivityDeadlines::default(), is_activity)
+    }
+
+    /// The slot of a later attempt, with the options of the first.
+    pub(super) fn later_attempt(first: &Arc<Self>, attempt: u32) -> Arc<Self> {
+        let slot = Self::with(first.tag(), first.deadlines(), true);
+        slot.lock().retry_of = Some(RetryOf { first: first.clone(), attempt });
+        slot
+    }
+
+    fn with(tag: Option<String>, deadlines: ActivityDeadlines, is_activity: bool) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(SlotState {
                 event_id: 0,
                 subject: String::new(),
-                tag: None,
-                deadlines: ActivityDeadlines::default(),
+                tag,
+                deadlines,
+                retry_timeouts: false,
+                retry_of: None,
                 is_activity,
                 result: SlotResult::Waiting(None),
             }),
@@ -252,6 +297,24 @@ impl Slot {
         self.lock().deadlines
     }
 
+    /// The deadlines that are recorded count, whatever the program asked for.
+    pub(super) fn record_deadlines(&self, deadlines: ActivityDeadlines) {
+        self.lock().deadlines = deadlines;
+    }
+
+    pub(super) fn retry_of(&self) -> Option<RetryOf> {
+        self.lock().retry_of.clone()
+    }
+
+    pub(super) fn retries_timeouts(&self) -> bool {
+        self.lock().retry_timeouts
+    }
+
+    /// Lets timeouts be retried, or says why that cannot be set.
+    pub(super) fn set_retry_timeouts(&self, method: &str) -> Result<(), String> {
+        self.set_option(method, |state| state.retry_timeouts = true)
+    }
+
     /// Sets the tag, or says why it cannot be set.
     pub(super) fn set_tag(&self, tag: String) -> Result<(), String> {
         self.set_option("with_tag", |state| state.tag = Some(tag))
@@ -273,7 +336,7 @@ impl Slot {
         }
         if state.event_id != 0 {
             return Err(format!(
-                "{method} must follow schedule_activity directly, before anything is awaited"
+                "{method} must follow the scheduling call directly, before anything is awaited"
             ));
         }
         set(&mut state);

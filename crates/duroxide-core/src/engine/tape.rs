@@ -3,7 +3,7 @@
 //! The same code runs at replay and live; only the tape differs. That is why both give the same events.
 
 use super::mismatch::schedule_mismatch;
-use crate::model::{Event, EventKind};
+use crate::model::{Event, EventKind, build_child_instance_id};
 
 /// The history being replayed, then the events of this turn.
 pub(super) struct Tape<'a> {
@@ -115,7 +115,8 @@ impl<'a> Tape<'a> {
             let event_id = self.append(source_event_id, kind);
             return Ok(Recorded { event_id, execution_id: self.execution_id, is_new: true });
         };
-        let agrees = recorded.source_event_id == source_event_id && is_same_schedule(&recorded.kind, &kind);
+        let agrees = recorded.source_event_id == source_event_id
+            && is_same_schedule(&recorded.kind, &kind, &self.instance);
         if agrees {
             Ok(Recorded { event_id: recorded.event_id, execution_id: recorded.execution_id, is_new: false })
         } else {
@@ -134,7 +135,20 @@ pub(super) struct Recorded {
     pub(super) is_new: bool,
 }
 
-fn is_same_schedule(recorded: &EventKind, current: &EventKind) -> bool {
+fn is_same_schedule(recorded: &EventKind, current: &EventKind, instance: &str) -> bool {
+    if let (
+        EventKind::SubOrchestrationScheduled { name, instance: child, input },
+        EventKind::SubOrchestrationScheduled {
+            name: current_name,
+            instance: current_child,
+            input: current_input,
+        },
+    ) = (recorded, current)
+    {
+        // A generated id may be recorded with or without its parent's.
+        let full_id = |child: &str| build_child_instance_id(instance, child);
+        return name == current_name && input == current_input && full_id(child) == full_id(current_child);
+    }
     if let (
         EventKind::KeyValueSet { key, value, .. },
         EventKind::KeyValueSet { key: current_key, value: current_value, .. },

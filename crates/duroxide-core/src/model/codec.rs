@@ -1,18 +1,47 @@
 //! How typed values become the text that is stored.
 //!
-//! A value that serialises to a JSON string is stored as the bare text, everything else as JSON.
-//! Decoding tries JSON first and then takes the text as a string.
+//! A value that serialises to a JSON string is stored as the bare text, unless that text would itself parse as
+//! JSON: then it is stored as the JSON string, so that every value comes back as it was. Everything else is stored
+//! as JSON. Decoding tries JSON first and then takes the text as a string.
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Serialize, de::DeserializeOwned, de::IgnoredAny};
+use serde_json::error::Category;
 
 /// The stored text of a value.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
-    let json = serde_json::to_string(value)
-        .map_err(|cause| format!("the value cannot be written as JSON: {cause}"))?;
-    if !json.starts_with('"') {
-        return Ok(json);
+    let json = to_json(value)?;
+    match bare_text(&json)? {
+        Some(text) if !parses_as_json(&text) => Ok(text),
+        Some(_) | None => Ok(json),
     }
-    serde_json::from_str(&json).map_err(|cause| format!("the value cannot be written as JSON: {cause}"))
+}
+
+/// The stored text of a value as builds before 1.1.0 wrote it: a text is always bare, so one that parses as JSON
+/// comes back as another value. Executions that such a build began replay only with this form.
+pub(crate) fn encode_before_1_1<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
+    let json = to_json(value)?;
+    Ok(bare_text(&json)?.unwrap_or(json))
+}
+
+fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
+    serde_json::to_string(value).map_err(|cause| no_json_form(&cause))
+}
+
+/// The text of a JSON string; `None` for any other JSON.
+fn bare_text(json: &str) -> Result<Option<String>, String> {
+    if !json.starts_with('"') {
+        return Ok(None);
+    }
+    serde_json::from_str(json).map(Some).map_err(|cause| no_json_form(&cause))
+}
+
+fn no_json_form(cause: &serde_json::Error) -> String {
+    format!("the value cannot be written as JSON: {cause}")
+}
+
+/// Whether the text follows JSON's grammar, whatever the size and depth of what it expresses.
+fn parses_as_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// The stored text of a KV value: plain JSON.
@@ -23,30 +52,35 @@ pub fn kv_to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
 /// The KV value behind a stored text. The error names the expected type and never quotes the text.
 pub fn kv_from_json<T: DeserializeOwned>(json: &str) -> Result<T, String> {
     serde_json::from_str(json).map_err(|cause| {
-        format!(
-            "KV deserialization error: the stored text is not a {}: {:?} error at line {} column {}",
-            std::any::type_name::<T>(),
-            cause.classify(),
-            cause.line(),
-            cause.column()
-        )
+        let expected = std::any::type_name::<T>();
+        format!("KV deserialization error: the stored text is not a {expected}: {}", place_of(&cause))
     })
 }
 
 /// The value behind a stored text. The error names the expected type and never quotes the text.
 pub fn decode<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    match serde_json::from_str(text) {
-        Ok(value) => Ok(value),
-        Err(json_error) => {
-            serde_json::from_value(serde_json::Value::String(text.to_string())).map_err(|_| {
-                format!(
-                    "the stored text is not a {}: {:?} error at line {} column {}",
-                    std::any::type_name::<T>(),
-                    json_error.classify(),
-                    json_error.line(),
-                    json_error.column()
-                )
-            })
-        }
+    decode_as("the stored text", text)
+}
+
+/// [`decode`] with an error that also says what was decoded, such as `input of activity 'Charge'`.
+pub fn decode_as<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, String> {
+    serde_json::from_str(text).or_else(|json_error| {
+        serde_json::from_value(serde_json::Value::String(text.to_string()))
+            .map_err(|_| format!("{what} is not a {}: {}", std::any::type_name::<T>(), place_of(&json_error)))
+    })
+}
+
+/// What is wrong and where. serde's own text quotes the data, so it is not used.
+fn place_of(error: &serde_json::Error) -> String {
+    let problem = match error.classify() {
+        Category::Data => "a value of another type, or a missing or unknown field,",
+        Category::Syntax => "no valid JSON",
+        Category::Eof => "incomplete JSON",
+        Category::Io => "unreadable text",
+    };
+    match (error.line(), error.column()) {
+        (0, _) => problem.trim_end_matches(',').to_string(),
+        (1, 0) => format!("{problem} at its beginning"),
+        (line, column) => format!("{problem} at line {line} column {column}"),
     }
 }

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActivityDeadlines, ErrorDetails, KvEntry, current_build_version};
+use super::{ActivityDeadlines, ErrorDetails, KvEntry, build_child_instance_id, current_build_version};
 
 /// One stored fact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Its position in the execution's history, counted from 1 without gaps.
     pub event_id: u64,
-    /// The event that this one answers: the schedule of a completion or of a cancellation.
+    /// The event that this one answers: the schedule of a completion or of a cancellation. For a later attempt of a
+    /// retried activity, the schedule of the first one.
     pub source_event_id: Option<u64>,
     /// The instance it belongs to.
     pub instance_id: String,
@@ -165,7 +166,8 @@ pub enum EventKind {
     SubOrchestrationScheduled {
         /// The orchestration's name.
         name: String,
-        /// The child's full instance id.
+        /// The child's instance id; a generated one without its parent's id (`sub::2`) if a build from 1.1.0 on
+        /// began the execution. [`Event::child_instance`] is the full id in either form.
         instance: String,
         /// Its input.
         input: String,
@@ -300,6 +302,12 @@ impl Event {
     /// The event that this one answers.
     pub fn source_event_id(&self) -> Option<u64> {
         self.source_event_id
+    }
+
+    /// The full id of the child that this event schedules; `None` for any other event.
+    pub fn child_instance(&self) -> Option<String> {
+        let EventKind::SubOrchestrationScheduled { instance, .. } = &self.kind else { return None };
+        Some(build_child_instance_id(&self.instance_id, instance))
     }
 
     /// Whether the execution ends with this event.

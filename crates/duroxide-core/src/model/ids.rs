@@ -21,14 +21,13 @@ pub fn build_child_instance_id(parent: &str, child: &str) -> String {
     if child.starts_with(SUB_ORCH_AUTO_PREFIX) { format!("{parent}::{child}") } else { child.to_string() }
 }
 
-/// The generated id of the child that event `event_id` of `execution_id` schedules.
-pub fn auto_child_instance_id(parent: &str, execution_id: u64, event_id: u64) -> String {
-    let child = if execution_id == INITIAL_EXECUTION_ID {
+/// The generated id of the child that event `event_id` of `execution_id` schedules, without its parent's id.
+pub fn auto_child_id(execution_id: u64, event_id: u64) -> String {
+    if execution_id == INITIAL_EXECUTION_ID {
         format!("{SUB_ORCH_AUTO_PREFIX}{event_id}")
     } else {
         format!("{SUB_ORCH_AUTO_PREFIX}{execution_id}_{event_id}")
-    };
-    build_child_instance_id(parent, &child)
+    }
 }
 
 /// Checks the id of a root or detached instance; the error says what would be right.

@@ -24,7 +24,8 @@ mod work_item;
 pub use capability::{
     HandlerSet, HandlerVersions, Route, RoutingKey, can_replay, may_fetch, route_after_turn,
 };
-pub use codec::{decode, encode, kv_from_json, kv_to_json};
+pub(crate) use codec::encode_before_1_1;
+pub use codec::{decode, decode_as, encode, kv_from_json, kv_to_json};
 pub use columns::{
     BeganAs, Columns, CustomStatusChange, ItemKind, KvChange, StateChanges, WhenUndecodable, WithoutInstance,
     cancel_reaches, columns_of, reply_to_colliding_start, state_changes,
@@ -36,14 +37,15 @@ pub use event::{Event, EventKind};
 pub use execution::{ExecutionMetadata, ParentLink, ScheduledActivityIdentifier, status};
 pub(crate) use ids::check_session_id;
 pub use ids::{
-    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, auto_child_instance_id,
-    build_child_instance_id, check_child_instance_id, check_kv_key, check_name, check_payload,
-    check_root_instance_id, check_version, is_auto_generated_sub_orch_id,
+    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, auto_child_id, build_child_instance_id,
+    check_child_instance_id, check_kv_key, check_name, check_payload, check_root_instance_id, check_version,
+    is_auto_generated_sub_orch_id,
 };
 pub use kv_entry::KvEntry;
 pub use node::{AcceptedTags, CapabilityRouting, HEARTBEATS_UNTIL_GONE, NodeInfo, NodeRecord, check_node_id};
 pub use open_work::{OpenWork, open_work};
 pub use orchestration_status::OrchestrationStatus;
+pub(crate) use retry::RecordedPolicy;
 pub use retry::{BackoffStrategy, RetryPolicy};
 pub use stats::SystemStats;
 pub use sweep::{EndingRule, MissingCapability, Need, UnprocessableWork, missing_capability, sort_findings};
@@ -51,4 +53,4 @@ pub use version::{
     DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version, pinned_version_of,
     unpack_version,
 };
-pub use work_item::WorkItem;
+pub use work_item::{RetriedCall, WorkItem};

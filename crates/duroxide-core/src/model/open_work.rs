@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ActivityDeadlines, Event, EventKind, INITIAL_EXECUTION_ID, WorkItem};
+use super::{ActivityDeadlines, Event, EventKind, INITIAL_EXECUTION_ID, RetriedCall, WorkItem};
 
 /// What an execution has scheduled and neither got back nor given up, in the order of its schedules.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,21 +41,27 @@ enum Open {
 /// What has been scheduled and neither answered nor given up, by event id.
 fn open_schedules(events: &[Event]) -> BTreeMap<u64, Open> {
     let mut open = BTreeMap::new();
+    let mut attempts = Attempts::default();
     for event in events {
         let (id, source) = (event.event_id, event.source_event_id.unwrap_or_default());
         match &event.kind {
             EventKind::ActivityScheduled { name, input, session_id, tag } => {
-                open.insert(id, Open::Activity(activity(event, name, input, session_id, tag)));
+                let mut item = activity(event, name, input, session_id, tag);
+                if let Some(retried) = attempts.note(event) {
+                    with_options(&mut item, ActivityDeadlines::default(), Some(retried));
+                }
+                open.insert(id, Open::Activity(item));
             }
             EventKind::ActivityDeadlinesRecorded { deadlines } => {
                 if let Some(Open::Activity(item)) = open.get_mut(&source) {
-                    bound(item, *deadlines);
+                    with_options(item, *deadlines, None);
                 }
             }
             EventKind::TimerCreated { fire_at_ms } => {
                 open.insert(id, Open::Timer(timer(event, *fire_at_ms)));
             }
-            EventKind::SubOrchestrationScheduled { name, instance, input } => {
+            EventKind::SubOrchestrationScheduled { name, input, .. } => {
+                let instance = event.child_instance().unwrap_or_default();
                 open.insert(id, Open::Child(child(event, name, instance, input)));
             }
             EventKind::VersionRequested { version: asked } => {
@@ -128,8 +134,34 @@ fn timer(event: &Event, fire_at_ms: u64) -> WorkItem {
     }
 }
 
-fn bound(item: &mut WorkItem, deadlines: ActivityDeadlines) {
-    if let WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } = item {
+/// The attempts of retried calls so far.
+#[derive(Default)]
+struct Attempts {
+    /// The execution of every scheduled activity.
+    executions: BTreeMap<u64, u64>,
+    /// How many later attempts each first one had.
+    later: BTreeMap<u64, u32>,
+}
+
+impl Attempts {
+    /// Counts a scheduled activity; what it is a later attempt of.
+    fn note(&mut self, scheduled: &Event) -> Option<RetriedCall> {
+        self.executions.insert(scheduled.event_id, scheduled.execution_id);
+        let first_id = scheduled.source_event_id?;
+        let first_execution_id = *self.executions.get(&first_id)?;
+        let later = self.later.entry(first_id).or_default();
+        *later = later.saturating_add(1);
+        Some(RetriedCall { first_execution_id, first_id, attempt: later.saturating_add(1) })
+    }
+}
+
+/// Adds deadlines, or the call that it is an attempt of, to a queued activity.
+fn with_options(item: &mut WorkItem, deadlines: ActivityDeadlines, retried: Option<RetriedCall>) {
+    if let WorkItem::ActivityExecuteWithin { deadlines: found, .. } = item {
+        *found = deadlines;
+    } else if let WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } =
+        item
+    {
         *item = WorkItem::ActivityExecuteWithin {
             instance: std::mem::take(instance),
             execution_id: *execution_id,
@@ -139,13 +171,14 @@ fn bound(item: &mut WorkItem, deadlines: ActivityDeadlines) {
             session_id: session_id.take(),
             tag: tag.take(),
             deadlines,
+            retried,
         };
     }
 }
 
-fn child(event: &Event, name: &str, instance: &str, input: &str) -> WorkItem {
+fn child(event: &Event, name: &str, instance: String, input: &str) -> WorkItem {
     WorkItem::StartOrchestration {
-        instance: instance.to_string(),
+        instance,
         orchestration: name.to_string(),
         input: input.to_string(),
         version: None,

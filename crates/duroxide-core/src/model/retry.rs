@@ -25,7 +25,8 @@ pub struct RetryPolicy {
     /// How long to wait between two attempts.
     pub backoff: BackoffStrategy,
     /// How long one attempt may take, the time in the queue included. An attempt that takes longer is given
-    /// up with `timeout: activity timed out`, and there is no further attempt.
+    /// up with `timeout: activity timed out`. There is no further attempt, unless the call says
+    /// [`retry_timeouts`](crate::RetriedActivity::retry_timeouts).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
@@ -46,7 +47,7 @@ impl RetryPolicy {
         Self { max_attempts, ..Self::default() }
     }
 
-    /// Bounds each attempt. A timeout is not retried.
+    /// Bounds each attempt. A timeout is not retried, unless the call says so.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -71,6 +72,27 @@ impl RetryPolicy {
     /// How long to wait after the given attempt has failed. Attempts count from 1.
     pub fn delay_for_attempt(&self, attempt: u32) -> Duration {
         self.backoff.delay_for_attempt(attempt)
+    }
+}
+
+/// A policy as `RetryPolicyRecorded` holds it: with what the call said beside it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RecordedPolicy {
+    #[serde(flatten)]
+    pub(crate) policy: RetryPolicy,
+    /// Whether a timeout is retried.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) retry_timeouts: bool,
+}
+
+impl RecordedPolicy {
+    /// Empty for a policy that has no JSON form.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    pub(crate) fn from_json(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
     }
 }
 

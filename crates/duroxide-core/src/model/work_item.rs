@@ -4,6 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{ActivityDeadlines, ErrorDetails};
 
+/// Which attempt of a retried call an activity is. All of them have the idempotency key of the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetriedCall {
+    /// The execution that scheduled the first attempt.
+    pub first_execution_id: u64,
+    /// The `ActivityScheduled` event of the first attempt.
+    pub first_id: u64,
+    /// The number of this attempt by the policy, counted from 1.
+    pub attempt: u32,
+}
+
 /// A message for an instance (orchestrator queue), or an activity to run (worker queue).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkItem {
@@ -46,7 +57,8 @@ pub enum WorkItem {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tag: Option<String>,
     },
-    /// Run an activity that the program gave a deadline. In the worker queue like [`Self::ActivityExecute`].
+    /// Run an activity that the program gave a deadline, or a later attempt of one that is retried. In the worker
+    /// queue like [`Self::ActivityExecute`].
     ActivityExecuteWithin {
         /// The instance that scheduled it.
         instance: String,
@@ -66,6 +78,9 @@ pub enum WorkItem {
         tag: Option<String>,
         /// Its deadlines.
         deadlines: ActivityDeadlines,
+        /// The call that it is a later attempt of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retried: Option<RetriedCall>,
     },
     /// A worker is about to run an activity that has a schedule-to-start deadline.
     ActivityBegun {

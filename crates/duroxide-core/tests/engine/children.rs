@@ -23,11 +23,11 @@ fn a_child_gets_an_id_from_its_parent_and_its_schedule() {
         program,
         vec![child_completed(2, "out")],
         expect![[r#"
-        1 OrchestrationStarted { input: "" }
-        2 SubOrchestrationScheduled { name: "Child", instance: "i::sub::2", input: "in" }
-        3 <- 2 SubOrchestrationCompleted { result: "out" }
-        4 OrchestrationCompleted { output: "out" }
-    "#]],
+            1 OrchestrationStarted { input: "" }
+            2 SubOrchestrationScheduled { name: "Child", instance: "sub::2", input: "in" }
+            3 <- 2 SubOrchestrationCompleted { result: "out" }
+            4 OrchestrationCompleted { output: "out" }
+        "#]],
     );
     assert_eq!(output(driver.last()), "out");
     assert_eq!(starts(&driver), [("i::sub::2".to_string(), None, Some(2))]);
@@ -138,13 +138,13 @@ fn a_dropped_child_is_cancelled_with_the_reason() {
         program,
         vec![completed(3, ""), child_completed(2, "late")],
         expect![[r#"
-        1 OrchestrationStarted { input: "" }
-        2 SubOrchestrationScheduled { name: "Child", instance: "i::sub::2", input: "" }
-        3 ActivityScheduled { name: "A", input: "", session_id: None, tag: None }
-        4 <- 3 ActivityCompleted { result: "" }
-        5 <- 2 SubOrchestrationCancelRequested { reason: "dropped_future" }
-        6 ActivityScheduled { name: "B", input: "", session_id: None, tag: None }
-    "#]],
+            1 OrchestrationStarted { input: "" }
+            2 SubOrchestrationScheduled { name: "Child", instance: "sub::2", input: "" }
+            3 ActivityScheduled { name: "A", input: "", session_id: None, tag: None }
+            4 <- 3 ActivityCompleted { result: "" }
+            5 <- 2 SubOrchestrationCancelRequested { reason: "dropped_future" }
+            6 ActivityScheduled { name: "B", input: "", session_id: None, tag: None }
+        "#]],
     );
     assert_eq!(driver.last().dropped, [DropReason::Cancelled]);
     let cancel = WorkItem::CancelInstance {

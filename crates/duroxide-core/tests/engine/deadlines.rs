@@ -145,6 +145,7 @@ fn the_worker_is_told_how_long_it_may_run() {
             session_id: Some("s".to_string()),
             tag: Some("gpu".to_string()),
             deadlines,
+            retried: None,
         }]
     );
 }

@@ -112,7 +112,11 @@ impl Driver {
     /// One turn at the time given, which may also lie in the past.
     pub(crate) fn turn_at(&mut self, now_ms: u64, messages: Vec<WorkItem>, keep: Keep) -> &Turn {
         self.now_ms = now_ms;
-        self.sent.extend(messages.iter().cloned());
+        // In the order in which they count: the first cancel comes before whatever is fetched with it.
+        let cancel = messages.iter().position(is_cancel);
+        self.sent.extend(cancel.map(|index| messages[index].clone()));
+        let others = messages.iter().enumerate().filter(|(index, _)| Some(*index) != cancel);
+        self.sent.extend(others.map(|(_, message)| message.clone()));
         let replayed = self.replay(messages.clone());
         let live = match self.held.take() {
             Some(held) => run_turn_with(Before::Held(held), self.input(messages), self.answer),
@@ -175,13 +179,19 @@ impl Driver {
         self.turns.iter().flat_map(|turn| &turn.orchestrator_items).collect()
     }
 
-    /// All messages in one turn give the same events in the same order.
+    /// All messages in one turn give the same events in the same order. A cancel begins a turn of its own: it comes
+    /// before whatever is fetched with it.
     pub(crate) fn check_batching(&self) {
         let mut all = Self::new(self.handler.clone());
         all.execution_id = self.execution_id;
         all.kv.clone_from(&self.kv_before);
         all.answer = self.answer;
-        all.turn(self.sent.clone());
+        let cancel = self.sent.iter().position(is_cancel).unwrap_or(self.sent.len());
+        for batch in [&self.sent[..cancel], &self.sent[cancel..]] {
+            if !batch.is_empty() {
+                all.turn(batch.to_vec());
+            }
+        }
         assert_eq!(timeless(&all.history), timeless(&self.history), "the history depends on the batches");
         let mut single = Self::new(self.handler.clone());
         single.execution_id = self.execution_id;
@@ -196,6 +206,10 @@ impl Driver {
     pub(crate) fn render_history(&self) -> String {
         render_events(&self.history)
     }
+}
+
+fn is_cancel(message: &WorkItem) -> bool {
+    matches!(message, WorkItem::CancelInstance { .. })
 }
 
 /// One line per event, without what is the same in all of them.

@@ -1,6 +1,7 @@
 //! Cancellation, panics, and what an ending leaves behind.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use duroxide_core::{
     AppErrorKind, ConfigErrorKind, DropReason, ErrorDetails, EventKind, OrchestrationHandler, Outcome,
@@ -35,15 +36,15 @@ fn a_cancelled_orchestration_ends_its_work_and_says_why() {
         with_open_work(),
         vec![cancel("enough"), raised("go", "panic")],
         expect![[r#"
-        1 OrchestrationStarted { input: "" }
-        2 ActivityScheduled { name: "A", input: "", session_id: None, tag: None }
-        3 SubOrchestrationScheduled { name: "Child", instance: "i::sub::3", input: "" }
-        4 ExternalSubscribed { name: "go" }
-        5 OrchestrationCancelRequested { reason: "enough" }
-        6 <- 2 ActivityCancelRequested { reason: "orchestration_terminal_failed" }
-        7 <- 3 SubOrchestrationCancelRequested { reason: "orchestration_terminal" }
-        8 OrchestrationFailed { details: Application { kind: Cancelled { reason: "enough" }, message: "canceled: enough", retryable: false } }
-    "#]],
+            1 OrchestrationStarted { input: "" }
+            2 ActivityScheduled { name: "A", input: "", session_id: None, tag: None }
+            3 SubOrchestrationScheduled { name: "Child", instance: "sub::3", input: "" }
+            4 ExternalSubscribed { name: "go" }
+            5 OrchestrationCancelRequested { reason: "enough" }
+            6 <- 2 ActivityCancelRequested { reason: "orchestration_terminal_failed" }
+            7 <- 3 SubOrchestrationCancelRequested { reason: "orchestration_terminal" }
+            8 OrchestrationFailed { details: Application { kind: Cancelled { reason: "enough" }, message: "canceled: enough", retryable: false } }
+        "#]],
     );
     let Outcome::Failed { details } = &driver.turns[1].outcome else { panic!("not failed") };
     let ErrorDetails::Application { kind, .. } = details else { panic!("not an application error") };
@@ -160,12 +161,79 @@ fn destructors_at_the_end_have_no_effect_and_may_panic() {
 fn messages_after_the_end_are_dropped() {
     let program = handler(|ctx, _| async move { Ok(ctx.schedule_wait("e").await) });
     let mut driver = Driver::new(program);
-    driver.turn(vec![start(""), raised("e", "x"), queued("q", ""), cancel("late"), fired(9)]);
+    driver.turn(vec![start(""), raised("e", "x"), queued("q", ""), fired(9)]);
     assert_eq!(output(driver.last()), "x");
-    assert_eq!(driver.last().dropped, [DropReason::AfterEnd; 3]);
+    assert_eq!(driver.last().dropped, [DropReason::AfterEnd; 2]);
     driver.turn(vec![cancel("later"), completed(77, "")]);
     assert_eq!(driver.last().outcome, Outcome::AlreadyEnded);
     assert_eq!(driver.last().dropped, [DropReason::AfterEnd; 2]);
+}
+
+/// A program that notes when it runs.
+fn noting(ran: &Arc<AtomicUsize>) -> Arc<dyn OrchestrationHandler> {
+    let ran = ran.clone();
+    handler(move |ctx, _| {
+        let ran = ran.clone();
+        async move {
+            ran.fetch_add(1, Ordering::SeqCst);
+            let answer = ctx.schedule_activity("A", "").await?;
+            ran.fetch_add(1, Ordering::SeqCst);
+            Ok(answer)
+        }
+    })
+}
+
+#[test]
+fn a_cancel_that_is_fetched_with_the_start_ends_the_instance_before_its_program_runs() {
+    let ran = Arc::default();
+    let mut driver = Driver::new(noting(&ran));
+    driver.turn(vec![start(""), raised("e", ""), cancel("enough"), cancel("twice")]);
+    expect![[r#"
+        1 OrchestrationStarted { input: "" }
+        2 OrchestrationCancelRequested { reason: "enough" }
+        3 OrchestrationFailed { details: Application { kind: Cancelled { reason: "enough" }, message: "canceled: enough", retryable: false } }
+    "#]]
+    .assert_eq(&driver.render_history());
+    assert_eq!(ran.load(Ordering::SeqCst), 0, "the program ran");
+    assert_eq!(driver.last().dropped, [DropReason::AfterEnd; 2]);
+    let metadata = &driver.last().metadata;
+    assert_eq!(metadata.orchestration_version.as_deref(), Some("1.0.0"), "the version of the handler");
+    assert_eq!(metadata.status.as_deref(), Some("Failed"));
+}
+
+#[test]
+fn a_cancel_comes_before_the_result_that_was_fetched_with_it() {
+    let ran = Arc::default();
+    let mut driver = Driver::new(noting(&ran));
+    driver.turn(vec![start("")]);
+    let before = ran.load(Ordering::SeqCst);
+    driver.turn(vec![completed(2, "done"), cancel("enough")]);
+    expect![[r#"
+        1 OrchestrationStarted { input: "" }
+        2 ActivityScheduled { name: "A", input: "", session_id: None, tag: None }
+        3 OrchestrationCancelRequested { reason: "enough" }
+        4 <- 2 ActivityCancelRequested { reason: "orchestration_terminal_failed" }
+        5 OrchestrationFailed { details: Application { kind: Cancelled { reason: "enough" }, message: "canceled: enough", retryable: false } }
+    "#]]
+    .assert_eq(&driver.render_history());
+    assert_eq!(ran.load(Ordering::SeqCst), before, "the program ran");
+}
+
+#[test]
+fn a_cancel_reaches_an_execution_whose_code_no_longer_fits() {
+    let mut driver = Driver::new(handler(|ctx, _| async move { ctx.schedule_activity("A", "").await }));
+    driver.turn(vec![start("")]);
+    let other = handler(|ctx, _| async move { ctx.schedule_activity("B", "").await });
+    let mut driver = Driver::new(other).with_history(driver.history.clone());
+    driver.turn(vec![cancel("enough")]);
+    assert_eq!(failure(driver.last()), "canceled: enough");
+}
+
+#[test]
+fn a_cancel_without_an_execution_or_a_start_changes_nothing() {
+    let mut driver = Driver::new(handler(|_, _| async move { Ok(String::new()) }));
+    driver.turn(vec![cancel("enough")]);
+    assert_eq!(driver.last().outcome, Outcome::NotStarted);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod next_execution;
 mod programs;
 mod queues;
 mod redrive;
+mod retried_calls;
 mod retries;
 mod scale;
 mod timers;

@@ -3,7 +3,7 @@
 use duroxide_core::{DropReason, Outcome, WorkItem, pinned_version_of};
 use expect_test::expect;
 
-use crate::build::{cancel, completed, completed_in, handler, queued, raised, start, start_by_parent};
+use crate::build::{completed, completed_in, handler, queued, raised, start, start_by_parent};
 use crate::driver::{Driver, check, failure, output, run};
 
 fn next_start(driver: &Driver) -> WorkItem {
@@ -91,15 +91,15 @@ fn what_is_open_is_cancelled_when_the_execution_continues_as_new() {
         program,
         vec![raised("e", "")],
         expect![[r#"
-        1 OrchestrationStarted { input: "" }
-        2 ActivityScheduled { name: "A", input: "", session_id: None, tag: None }
-        3 SubOrchestrationScheduled { name: "Child", instance: "i::sub::3", input: "" }
-        4 ExternalSubscribed { name: "e" }
-        5 <- 4 ExternalEvent { name: "e", data: "" }
-        6 <- 2 ActivityCancelRequested { reason: "orchestration_terminal_continued_as_new" }
-        7 <- 3 SubOrchestrationCancelRequested { reason: "orchestration_terminal" }
-        8 OrchestrationContinuedAsNew { input: "next" }
-    "#]],
+            1 OrchestrationStarted { input: "" }
+            2 ActivityScheduled { name: "A", input: "", session_id: None, tag: None }
+            3 SubOrchestrationScheduled { name: "Child", instance: "sub::3", input: "" }
+            4 ExternalSubscribed { name: "e" }
+            5 <- 4 ExternalEvent { name: "e", data: "" }
+            6 <- 2 ActivityCancelRequested { reason: "orchestration_terminal_continued_as_new" }
+            7 <- 3 SubOrchestrationCancelRequested { reason: "orchestration_terminal" }
+            8 OrchestrationContinuedAsNew { input: "next" }
+        "#]],
     );
     assert_eq!(driver.last().cancelled_activities.len(), 1);
     let cancelled = driver
@@ -177,7 +177,7 @@ fn unread_messages_are_carried_up_to_100_and_the_rest_put_back_in_order() {
 }
 
 #[test]
-fn messages_and_cancels_that_were_not_admitted_are_put_back_behind_the_unread_ones() {
+fn messages_that_were_not_admitted_are_put_back_behind_the_unread_ones() {
     let mut driver = Driver::new(ends_on_go());
     driver.turn(vec![start(""), queued("q", "1"), raised("e", "2")]);
     driver.turn(vec![
@@ -186,13 +186,12 @@ fn messages_and_cancels_that_were_not_admitted_are_put_back_behind_the_unread_on
         completed(2, "stale"),
         raised("e", "4"),
         start_by_parent("p", 3, 8),
-        cancel("stop"),
     ]);
     let items = &driver.last().orchestrator_items;
     assert!(matches!(&items[0], WorkItem::SubOrchFailed { .. }), "the other parent is answered");
     assert_eq!(items[1], next_start(&driver));
     assert_eq!(carried(&driver), [("q".to_string(), "1".to_string())]);
-    assert_eq!(items[2..], [raised("e", "2"), queued("q", "3"), raised("e", "4"), cancel("stop")]);
+    assert_eq!(items[2..], [raised("e", "2"), queued("q", "3"), raised("e", "4")]);
     assert_eq!(driver.last().dropped, [DropReason::AfterEnd, DropReason::AfterEnd]);
 }
 

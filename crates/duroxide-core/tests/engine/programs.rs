@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use duroxide_core::{EventKind, OrchestrationContext, OrchestrationHandler, Outcome, WorkItem};
+use duroxide_core::{
+    BackoffStrategy, EventKind, OrchestrationContext, OrchestrationHandler, Outcome, RetryPolicy, WorkItem,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use proptest::prelude::*;
@@ -18,6 +20,7 @@ use crate::driver::{Driver, Keep};
 #[derive(Debug, Clone)]
 enum Op {
     Activity,
+    Retried,
     Timer,
     Wait(u8),
     Dequeue(u8),
@@ -40,6 +43,7 @@ enum Op {
 fn leaf() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => Just(Op::Activity),
+        2 => Just(Op::Retried),
         3 => Just(Op::Timer),
         4 => (0..2u8).prop_map(Op::Wait),
         4 => (0..2u8).prop_map(Op::Dequeue),
@@ -94,6 +98,12 @@ fn interpret(ctx: OrchestrationContext, op: Op, read: Read) -> BoxFuture<'static
     match op {
         // These schedule when they are built, so that Hold and Dropped mean something.
         Op::Activity => ctx.schedule_activity("A", "").map(text).boxed(),
+        Op::Retried => {
+            let policy = RetryPolicy::new(3)
+                .with_backoff(BackoffStrategy::Fixed { delay: Duration::from_secs(1) })
+                .with_timeout(Duration::from_secs(5));
+            ctx.schedule_activity_with_retry("A", "", policy).map(text).boxed()
+        }
         Op::Timer => ctx.schedule_timer(Duration::from_secs(1)).map(|()| "t".to_string()).boxed(),
         Op::Wait(n) => ctx.schedule_wait(format!("e{n}")).map(note).boxed(),
         Op::Dequeue(n) => ctx.dequeue_event(format!("q{n}")).map(note).boxed(),
@@ -153,6 +163,7 @@ async fn compose(ctx: OrchestrationContext, op: Op, read: Read) -> String {
         Op::ContinueAsNew => ctx.continue_as_new("next").await.unwrap_or_default(),
         Op::Panic => panic!("as planned"),
         Op::Activity
+        | Op::Retried
         | Op::Timer
         | Op::Wait(_)
         | Op::Dequeue(_)

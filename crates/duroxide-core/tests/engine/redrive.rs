@@ -69,7 +69,7 @@ fn the_next_execution_begins_with_the_events_before_the_failure_and_what_they_wa
         3 <- 2 ActivityCompleted { result: "a" }
         4 ActivityScheduled { name: "Open", input: "2", session_id: None, tag: None }
         5 <- 4 ActivityDeadlinesRecorded { deadlines: ActivityDeadlines { schedule_to_start_ms: None, start_to_close_ms: Some(9000) } }
-        6 SubOrchestrationScheduled { name: "Child", instance: "i::sub::6", input: "3" }
+        6 SubOrchestrationScheduled { name: "Child", instance: "sub::6", input: "3" }
         7 <- 6 VersionRequested { version: "2.0.0" }
         8 TimerCreated { fire_at_ms: 7000 }
         9 ExternalSubscribed { name: "e" }
@@ -84,7 +84,7 @@ fn the_next_execution_begins_with_the_events_before_the_failure_and_what_they_wa
         3 <- 2 ActivityCompleted { result: "a" }
         4 ActivityScheduled { name: "Open", input: "2", session_id: None, tag: None }
         5 <- 4 ActivityDeadlinesRecorded { deadlines: ActivityDeadlines { schedule_to_start_ms: None, start_to_close_ms: Some(9000) } }
-        6 SubOrchestrationScheduled { name: "Child", instance: "i::sub::6", input: "3" }
+        6 SubOrchestrationScheduled { name: "Child", instance: "sub::6", input: "3" }
         7 <- 6 VersionRequested { version: "2.0.0" }
         8 TimerCreated { fire_at_ms: 7000 }
         9 ExternalSubscribed { name: "e" }
@@ -107,6 +107,7 @@ fn the_next_execution_begins_with_the_events_before_the_failure_and_what_they_wa
                             9000,
                         ),
                     },
+                    retried: None,
                 },
             ],
             [
@@ -165,13 +166,13 @@ fn a_redriven_execution_goes_on_where_it_was_and_knows_its_old_schedules() {
         3 <- 2 ActivityCompleted { result: "a" }
         4 ActivityScheduled { name: "Open", input: "2", session_id: None, tag: None }
         5 <- 4 ActivityDeadlinesRecorded { deadlines: ActivityDeadlines { schedule_to_start_ms: None, start_to_close_ms: Some(9000) } }
-        6 SubOrchestrationScheduled { name: "Child", instance: "i::sub::6", input: "3" }
+        6 SubOrchestrationScheduled { name: "Child", instance: "sub::6", input: "3" }
         7 <- 6 VersionRequested { version: "2.0.0" }
         8 TimerCreated { fire_at_ms: 7000 }
         9 ExternalSubscribed { name: "e" }
         10 OrchestrationRedriven { from_execution_id: 1, by: "ops", at_ms: 77 }
         11 <- 9 ExternalEvent { name: "e", data: "kept" }
-        12 SubOrchestrationScheduled { name: "Later", instance: "i::sub::2_12", input: "1" }
+        12 SubOrchestrationScheduled { name: "Later", instance: "sub::2_12", input: "1" }
         13 <- 4 ActivityCompleted { result: "b" }
         14 <- 6 SubOrchestrationCompleted { result: "c" }
         15 <- 8 TimerFired { fire_at_ms: 5000 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::{BackoffStrategy, EventKind, OrchestrationHandler, Outcome, RetryPolicy, WorkItem};
+use duroxide_core::{BackoffStrategy, EventKind, OrchestrationHandler, Outcome, RetryPolicy};
 use expect_test::expect;
 
 use crate::build::{completed, failed, fired, handler, start};
@@ -35,11 +35,11 @@ fn every_attempt_and_every_delay_is_in_the_history() {
             4 <- 2 ActivityFailed { details: Application { kind: ActivityFailed, message: "first", retryable: false } }
             5 TimerCreated { fire_at_ms: 4000 }
             6 <- 5 TimerFired { fire_at_ms: 5000 }
-            7 ActivityScheduled { name: "A", input: "in", session_id: None, tag: None }
+            7 <- 2 ActivityScheduled { name: "A", input: "in", session_id: None, tag: None }
             8 <- 7 ActivityFailed { details: Application { kind: ActivityFailed, message: "second", retryable: false } }
             9 TimerCreated { fire_at_ms: 6000 }
             10 <- 9 TimerFired { fire_at_ms: 5000 }
-            11 ActivityScheduled { name: "A", input: "in", session_id: None, tag: None }
+            11 <- 2 ActivityScheduled { name: "A", input: "in", session_id: None, tag: None }
             12 <- 11 ActivityCompleted { result: "third" }
             13 ActivityScheduled { name: "After", input: "third", session_id: None, tag: None }
         "#]],
@@ -76,7 +76,7 @@ fn a_timeout_is_not_retried_and_the_attempt_is_cancelled() {
             6 <- 4 TimerCancelled { reason: "dropped_future" }
             7 TimerCreated { fire_at_ms: 4000 }
             8 <- 7 TimerFired { fire_at_ms: 5000 }
-            9 ActivityScheduled { name: "A", input: "in", session_id: None, tag: None }
+            9 <- 2 ActivityScheduled { name: "A", input: "in", session_id: None, tag: None }
             10 TimerCreated { fire_at_ms: 11000 }
             11 <- 10 TimerFired { fire_at_ms: 5000 }
             12 <- 9 ActivityCancelRequested { reason: "dropped_future" }
@@ -126,9 +126,9 @@ fn retries_run_side_by_side_and_can_be_dropped() {
         let results = ctx.select2(ctx.join(retried), bound).await;
         Ok(format!("{results:?}"))
     });
-    let done = run(program.clone(), vec![failed(3, "x"), completed(5, "b"), completed(8, "a")]);
+    let done = run(program.clone(), vec![failed(2, "x"), completed(4, "b"), completed(8, "a")]);
     assert_eq!(output(done.last()), r#"First([Ok("a"), Ok("b")])"#);
-    let late = run(program, vec![failed(3, "x"), fired(2)]);
+    let late = run(program, vec![failed(2, "x"), fired(6)]);
     assert_eq!(output(late.last()), "Second(())");
     assert_eq!(late.last().cancelled_activities.len(), 2);
 }
@@ -170,6 +170,5 @@ fn a_policy_that_json_cannot_express_still_works() {
     });
     let driver = run(program, vec![failed(2, "x"), fired(5), completed(7, "done")]);
     assert_eq!(output(driver.last()), "done");
-    let is_activity = |item: &&WorkItem| matches!(item, WorkItem::ActivityExecute { .. });
-    assert_eq!(driver.worker_items().into_iter().filter(is_activity).count(), 2);
+    assert_eq!(driver.worker_items().len(), 2);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use duroxide_core::{
     ActivityDeadlines, AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, KvEntry,
-    PoisonMessageType, WorkItem,
+    PoisonMessageType, RetriedCall, WorkItem,
 };
 
 /// What the golden file of a variant holds.
@@ -159,10 +159,10 @@ samples_of! {
     };
     ActivityExecuteWithin: WorkItem::ActivityExecuteWithin {
         instance: s("order-42"), execution_id: 2, id: 7, name: s("Charge"), input: s("42"),
-        session_id: some("gpu-7"), tag: some("gpu"), deadlines: deadlines(),
+        session_id: some("gpu-7"), tag: some("gpu"), deadlines: deadlines(), retried: None,
     }, minimal: WorkItem::ActivityExecuteWithin {
         instance: s("order-42"), execution_id: 2, id: 7, name: s("Charge"), input: s("42"), session_id: None,
-        tag: None, deadlines: ActivityDeadlines::default(),
+        tag: None, deadlines: ActivityDeadlines::default(), retried: None,
     };
     ActivityBegun: WorkItem::ActivityBegun { instance: s("order-42"), execution_id: 2, id: 7 };
     Repaired: WorkItem::Repaired {
@@ -241,3 +241,18 @@ samples_of! {
         instance: s("order-42"), execution_id: 2, error: s("event at position 3: missing field `name`"),
     };
 }}
+
+/// A form of a work item that was added to its variant later.
+pub(crate) fn later_attempt() -> WorkItem {
+    WorkItem::ActivityExecuteWithin {
+        instance: s("order-42"),
+        execution_id: 2,
+        id: 11,
+        name: s("Charge"),
+        input: s("42"),
+        session_id: None,
+        tag: None,
+        deadlines: ActivityDeadlines::default(),
+        retried: Some(RetriedCall { first_execution_id: 1, first_id: 7, attempt: 3 }),
+    }
+}

@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use duroxide_core::{decode, encode};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Colour {
@@ -37,6 +38,19 @@ fn whatever_serialises_to_a_json_string_is_stored_as_the_bare_text() {
     check(&Colour::Red, "Red");
     check(&'c', "c");
     check(&semver::Version::new(1, 2, 3), "1.2.3");
+}
+
+#[test]
+fn a_text_that_would_parse_as_json_is_stored_json_encoded() {
+    check(&"\"quoted\"".to_string(), r#""\"quoted\"""#);
+    check(&"123".to_string(), "\"123\"");
+    check(&Some("null".to_string()), "\"null\"");
+    check(&serde_json::json!("123"), "\"123\"");
+    check(&serde_json::json!("{}"), "\"{}\"");
+    check(&Some(" [1] ".to_string()), "\" [1] \"");
+    check(&serde_json::json!("1e999"), "\"1e999\"");
+    let deep = "[".repeat(300) + &"]".repeat(300);
+    check(&serde_json::json!(deep), &format!("\"{deep}\""));
 }
 
 #[test]
@@ -74,10 +88,51 @@ fn a_value_without_a_json_form_is_an_error() {
     assert!(encode(&BTreeMap::from([((1, 2), 3)])).unwrap_err().contains("JSON"));
 }
 
+/// Texts that look like JSON, and others.
+fn any_text() -> impl Strategy<Value = String> {
+    let tricky =
+        ["null", "true", "0", "-1.5e3", "{}", "[]", "\"\"", "\"a\"", " 1 ", "{\"a\":1}", "", "\\", "1e999"];
+    prop_oneof![
+        3 => proptest::sample::select(tricky.map(str::to_string).to_vec()),
+        1 => any::<String>(),
+        1 => "[0-9\"\\[\\]{}:,ntruefalse. -]{0,12}",
+    ]
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        1 => Just(Value::Null),
+        1 => any::<bool>().prop_map(Value::from),
+        1 => any::<i64>().prop_map(Value::from),
+        6 => any_text().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::btree_map(any_text(), inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
 proptest! {
     #[test]
-    fn any_text_is_stored_as_it_is(text in any::<String>()) {
-        prop_assert_eq!(encode(&text).unwrap(), text);
+    fn any_text_comes_back_as_it_was(text in any::<String>()) {
+        let stored = encode(&text).unwrap();
+        prop_assert_eq!(decode::<String>(&stored).unwrap(), text.clone());
+        let is_json = serde_json::from_str::<serde_json::Value>(&text).is_ok();
+        prop_assert!(is_json || stored == text, "a text that is no JSON is stored bare");
+    }
+
+    #[test]
+    fn any_value_comes_back_as_it_was(value in any_value()) {
+        prop_assert_eq!(&decode::<Value>(&encode(&value).unwrap()).unwrap(), &value);
+        let option = Some(value.clone()).filter(|value| !value.is_null());
+        prop_assert_eq!(decode::<Option<Value>>(&encode(&option).unwrap()).unwrap(), option);
+        // A text that is itself the JSON of a value.
+        let nested = value.to_string();
+        prop_assert_eq!(decode::<String>(&encode(&nested).unwrap()).unwrap(), nested.clone());
+        prop_assert_eq!(decode::<Value>(&encode(&nested).unwrap()).unwrap(), Value::String(nested));
     }
 
     #[test]

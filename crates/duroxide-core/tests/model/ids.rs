@@ -2,11 +2,15 @@
 
 use duroxide_core::limits::{MAX_INSTANCE_ID_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES};
 use duroxide_core::{
-    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, auto_child_instance_id,
-    build_child_instance_id, check_child_instance_id, check_name, check_payload, check_root_instance_id,
-    check_version, is_auto_generated_sub_orch_id,
+    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, auto_child_id, build_child_instance_id,
+    check_child_instance_id, check_name, check_payload, check_root_instance_id, check_version,
+    is_auto_generated_sub_orch_id,
 };
 use proptest::prelude::*;
+
+fn generated_id(parent: &str, execution_id: u64, event_id: u64) -> String {
+    build_child_instance_id(parent, &auto_child_id(execution_id, event_id))
+}
 
 #[test]
 fn the_first_execution_and_the_first_event_are_1() {
@@ -15,10 +19,10 @@ fn the_first_execution_and_the_first_event_are_1() {
 
 #[test]
 fn a_generated_child_id_names_parent_and_event_and_from_execution_2_on_the_execution() {
-    assert_eq!(auto_child_instance_id("order", 1, 2), "order::sub::2");
-    assert_eq!(auto_child_instance_id("order", 2, 2), "order::sub::2_2");
-    assert_eq!(auto_child_instance_id("order", 13, 40), "order::sub::13_40");
-    assert_eq!(auto_child_instance_id("order::sub::2", 1, 3), "order::sub::2::sub::3");
+    assert_eq!(generated_id("order", 1, 2), "order::sub::2");
+    assert_eq!(generated_id("order", 2, 2), "order::sub::2_2");
+    assert_eq!(generated_id("order", 13, 40), "order::sub::13_40");
+    assert_eq!(generated_id("order::sub::2", 1, 3), "order::sub::2::sub::3");
 }
 
 #[test]
@@ -97,7 +101,7 @@ fn a_version_is_whole_semver() {
 proptest! {
     #[test]
     fn no_root_id_can_take_a_generated_childs_place(parent in "[a-z:]{1,12}", execution in 1_u64.., event in 2_u64..) {
-        let child = auto_child_instance_id(&parent, execution, event);
+        let child = generated_id(&parent, execution, event);
         prop_assert!(is_auto_generated_sub_orch_id(&child));
         prop_assert!(check_root_instance_id(&child).is_err());
         prop_assert!(check_child_instance_id(&child).is_err());
@@ -109,7 +113,7 @@ proptest! {
         right in (1_u64..50, 2_u64..50),
     ) {
         let (left_id, right_id) =
-            (auto_child_instance_id("p", left.0, left.1), auto_child_instance_id("p", right.0, right.1));
+            (generated_id("p", left.0, left.1), generated_id("p", right.0, right.1));
         prop_assert_eq!(left_id == right_id, left == right);
     }
 }

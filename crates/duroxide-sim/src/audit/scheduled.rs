@@ -39,10 +39,10 @@ pub(super) fn check_one(id: &str, inspection: &Inspection<'_>, findings: &mut Fi
             None
         } else if let EventKind::TimerCreated { .. } = &event.kind {
             Some("a timer that will never fire")
-        } else if let EventKind::SubOrchestrationScheduled { instance: child, .. } = &event.kind {
+        } else if let Some(child) = event.child_instance() {
             let link = ParentLink { instance: id.to_string(), execution_id: by, event_id: schedule };
             let mut running = inspection.running_children.iter();
-            let runs = running.any(|(running, waiting)| running == child && *waiting == link);
+            let runs = running.any(|(running, waiting)| *running == child && *waiting == link);
             (!runs).then_some("a child that neither runs nor has answered")
         } else {
             let queued = inspection.queued.contains(&(by, schedule));
@@ -103,7 +103,8 @@ fn open_schedules<'a>(events: &[&'a Event]) -> Vec<&'a Event> {
         .filter(|event| {
             !matches!(
                 event.kind,
-                EventKind::VersionRequested { .. }
+                EventKind::ActivityScheduled { .. }
+                    | EventKind::VersionRequested { .. }
                     | EventKind::ActivityDeadlinesRecorded { .. }
                     | EventKind::ActivityBegun
             )

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duroxide_core::{OrchestrationStatus, decode};
+use duroxide_core::{OrchestrationStatus, decode_as};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
@@ -77,7 +77,9 @@ impl Client {
         timeout: Duration,
     ) -> Result<Result<Out, String>, ClientError> {
         match self.wait_for_orchestration(instance, timeout).await? {
-            OrchestrationStatus::Completed { output, .. } => Ok(decode(&output)),
+            OrchestrationStatus::Completed { output, .. } => {
+                Ok(decode_as("output of the orchestration", &output))
+            }
             OrchestrationStatus::Failed { details, .. } => Ok(Err(details.display_message())),
             OrchestrationStatus::NotFound | OrchestrationStatus::Running { .. } => Err(ClientError::Timeout),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use duroxide_core::protection::Protection;
 use duroxide_core::{
-    ActivityDeadlines, AppErrorKind, ErrorDetails, PoisonMessageType, WorkItem, check_payload,
+    ActivityDeadlines, AppErrorKind, ErrorDetails, PoisonMessageType, RetriedCall, WorkItem, check_payload,
     not_closed_in_time, panic_text,
 };
 use futures_util::FutureExt;
@@ -37,6 +37,7 @@ struct Work {
     session_id: Option<String>,
     tag: Option<String>,
     deadlines: ActivityDeadlines,
+    retried: Option<RetriedCall>,
 }
 
 impl Work {
@@ -45,7 +46,8 @@ impl Work {
         match item {
             WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } => {
                 let deadlines = ActivityDeadlines::default();
-                Some(Self { instance, execution_id, id, name, input, session_id, tag, deadlines })
+                let retried = None;
+                Some(Self { instance, execution_id, id, name, input, session_id, tag, deadlines, retried })
             }
             WorkItem::ActivityExecuteWithin {
                 instance,
@@ -56,7 +58,8 @@ impl Work {
                 session_id,
                 tag,
                 deadlines,
-            } => Some(Self { instance, execution_id, id, name, input, session_id, tag, deadlines }),
+                retried,
+            } => Some(Self { instance, execution_id, id, name, input, session_id, tag, deadlines, retried }),
             WorkItem::StartOrchestration { .. }
             | WorkItem::ContinueAsNew { .. }
             | WorkItem::ActivityBegun { .. }
@@ -227,7 +230,7 @@ async fn run(
             },
             Err(message) => failure(&work, message),
         },
-        Ended::RanTooLong(limit_ms) => failure(&work, not_closed_in_time(&work.name, limit_ms)),
+        Ended::RanTooLong(limit_ms) => timeout(&work, limit_ms),
         Ended::Panicked(text) => {
             unprotected::lose_slot(node);
             failure(&work, format!("activity panicked: {text}"))
@@ -270,6 +273,15 @@ fn failure(work: &Work, message: String) -> WorkItem {
     work.failed(ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, message, retryable: true })
 }
 
+/// The engine takes an activity with a start-to-close deadline whose failure is not retryable for timed out.
+fn timeout(work: &Work, limit_ms: u64) -> WorkItem {
+    work.failed(ErrorDetails::Application {
+        kind: AppErrorKind::ActivityFailed,
+        message: not_closed_in_time(&work.name, limit_ms),
+        retryable: false,
+    })
+}
+
 async fn context(
     node: &Arc<Node>,
     work: &Work,
@@ -290,7 +302,8 @@ async fn context(
         orchestration_name: orchestration.name,
         orchestration_version: orchestration.version,
         worker_id: node.node_id.clone(),
-        attempt: attempt.number,
+        retried: work.retried,
+        fetches: attempt.number,
         lock_token: attempt.token,
         progress: attempt.progress,
     };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use duroxide_core::RetriedCall;
 use duroxide_core::limits::MAX_PROGRESS_BYTES;
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +48,9 @@ pub(super) struct ActivityFacts {
     pub(super) orchestration_name: String,
     pub(super) orchestration_version: String,
     pub(super) worker_id: String,
-    pub(super) attempt: u32,
+    pub(super) retried: Option<RetriedCall>,
+    /// How often this attempt of the policy was fetched, this time included.
+    pub(super) fetches: u32,
     pub(super) lock_token: String,
     pub(super) progress: Option<String>,
 }
@@ -91,15 +94,21 @@ impl ActivityContext {
         self.facts.activity_id
     }
 
-    /// Which attempt this is, counted from 1.
+    /// Which attempt of the call this is, counted from 1: the attempts that its retry policy made before, and how
+    /// often this one was begun, since a worker that dies in its middle is followed by another.
     pub fn attempt(&self) -> u32 {
-        self.facts.attempt
+        let before = self.facts.retried.map_or(0, |retried| retried.attempt.saturating_sub(1));
+        before.saturating_add(self.facts.fetches)
     }
 
-    /// A key that is the same for every attempt of this activity and for no other activity of this store,
-    /// to be given to services that deduplicate requests.
+    /// A key that is the same for every attempt of this call and for no other call of this store, to be given to
+    /// services that deduplicate requests. The attempts of a retry policy have one key, also when the instance is
+    /// redriven between them.
     pub fn idempotency_key(&self) -> String {
-        format!("{}:{}:{}", self.facts.instance, self.facts.execution_id, self.facts.activity_id)
+        let ActivityFacts { instance, execution_id, activity_id, retried, .. } = &*self.facts;
+        let (execution_id, id) = retried
+            .map_or((*execution_id, *activity_id), |retried| (retried.first_execution_id, retried.first_id));
+        format!("{instance}:{execution_id}:{id}")
     }
 
     /// The worker that runs it.

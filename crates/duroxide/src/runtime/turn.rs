@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::{
-    Before, ErrorDetails, Event, EventKind, Execution, Outcome, ParentLink, StoredExecution, Turn, TurnInput,
+    Before, ErrorDetails, Event, Execution, Outcome, ParentLink, StoredExecution, Turn, TurnInput,
     TurnResult, WorkItem, cancel_without_handler, end_without_handler,
 };
 use futures_util::FutureExt;
@@ -258,8 +258,7 @@ async fn parent_link(node: &Node, parent: &str, child: &str) -> Option<ParentLin
         }
     };
     history.iter().find_map(|event| {
-        let EventKind::SubOrchestrationScheduled { instance, .. } = &event.kind else { return None };
-        (instance == child).then(|| ParentLink {
+        (event.child_instance().as_deref() == Some(child)).then(|| ParentLink {
             instance: parent.to_string(),
             execution_id: event.execution_id,
             event_id: event.event_id,

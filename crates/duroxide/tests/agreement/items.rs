@@ -126,6 +126,7 @@ pub(crate) fn work_item(work: &Work) -> WorkItem {
             session_id,
             tag,
             deadlines,
+            retried: None,
         };
     }
     WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag }

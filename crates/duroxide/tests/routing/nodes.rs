@@ -51,7 +51,8 @@ async fn a_runtime_is_listed_with_all_that_it_can_do() {
     let info = record.info.clone().expect("readable");
     assert_eq!((info.node_id.as_str(), &info.build_version), ("here", &current_build_version()));
     assert_eq!(info.routing, CapabilityRouting::Handlers);
-    assert_eq!(info.replays.iter().map(ToString::to_string).collect::<Vec<_>>(), [">=0.0.0, <=1.0.0"]);
+    let replays = format!(">=0.0.0, <={}", current_build_version());
+    assert_eq!(info.replays.iter().map(ToString::to_string).collect::<Vec<_>>(), [replays]);
     let flow = info.orchestrations.orchestrations.get("Flow").expect("registered");
     assert_eq!(flow.versions.iter().map(ToString::to_string).collect::<Vec<_>>(), ["1.0.0", "1.1.0"]);
     assert_eq!(flow.unversioned, Some(Version::new(1, 1, 0)));

@@ -1,4 +1,5 @@
 //! Whole programs, as people write them.
 
+mod promises;
 mod rolling_deployment;
 mod sessions;

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use duroxide_core::{SYSCALL_PREFIX, decode, encode};
+use duroxide_core::{SYSCALL_PREFIX, decode_as, encode};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::by_version::{DEFAULT_VERSION, Registry, RegistryBuilder};
@@ -121,7 +121,8 @@ where
     Fut: Future<Output = Result<Out, String>> + Send,
 {
     async fn invoke(&self, ctx: ActivityContext, input: String) -> Result<String, String> {
-        let input = decode(&input).map_err(|cause| format!("malformed activity input: {cause}"))?;
+        let what = format!("input of activity '{}'", ctx.activity_name());
+        let input = decode_as(&what, &input).map_err(|cause| format!("malformed activity input: {cause}"))?;
         let output = (self.handler)(ctx, input).await?;
         encode(&output)
     }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use duroxide_core::{OrchestrationContext, OrchestrationHandler, decode, encode};
+use duroxide_core::{OrchestrationContext, OrchestrationHandler, decode_as, encode};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::watch;
 
@@ -174,7 +174,9 @@ where
     Fut: Future<Output = Result<Out, String>> + Send,
 {
     async fn invoke(&self, ctx: OrchestrationContext, input: String) -> Result<String, String> {
-        let input = decode(&input).map_err(|cause| format!("malformed orchestration input: {cause}"))?;
+        let what = format!("input of orchestration '{}'", ctx.orchestration_name());
+        let input =
+            decode_as(&what, &input).map_err(|cause| format!("malformed orchestration input: {cause}"))?;
         let output = (self.handler)(ctx, input).await?;
         encode(&output)
     }

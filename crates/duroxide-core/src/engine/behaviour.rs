@@ -1,0 +1,44 @@
+//! What depends on the build that began an execution.
+//!
+//! A history replays by the rules under which it was recorded, also on a later build, and also while builds before
+//! it still take part. The stamp of `OrchestrationStarted` tells which rules those are. A rule that changes what is
+//! recorded gets a method here with the version that introduced it; neither is ever changed.
+
+use semver::Version;
+
+use crate::model::Event;
+
+/// The rules of one execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Behaviour {
+    /// Major, minor and patch of the build that wrote the start; zeros for a stamp that is no version.
+    begun_by: (u64, u64, u64),
+}
+
+impl Behaviour {
+    pub(super) fn of(started: &Event) -> Self {
+        let begun_by = Version::parse(&started.duroxide_version)
+            .map_or((0, 0, 0), |version| (version.major, version.minor, version.patch));
+        Self { begun_by }
+    }
+
+    /// A retried call schedules its first attempt when it is made. Before 1.1.0: when it is first polled.
+    pub(super) fn retries_schedule_when_called(self) -> bool {
+        self.begun_by >= (1, 1, 0)
+    }
+
+    /// The schedule of a later attempt names the first one as its source. Before 1.1.0: nothing links them.
+    pub(super) fn later_attempts_name_the_first(self) -> bool {
+        self.begun_by >= (1, 1, 0)
+    }
+
+    /// A text that parses as JSON is stored JSON-encoded. Before 1.1.0: bare, so that it came back changed.
+    pub(super) fn values_come_back_as_they_were(self) -> bool {
+        self.begun_by >= (1, 1, 0)
+    }
+
+    /// The generated id of a child is recorded without its parent's. Before 1.1.0: in full.
+    pub(super) fn generated_child_ids_are_short(self) -> bool {
+        self.begun_by >= (1, 1, 0)
+    }
+}
