@@ -41,6 +41,7 @@ async fn run(life: Arc<Life>, ctx: ActivityContext, input: String) -> Result<Str
         world.fail(format!("{} ran {} in session {:?}", life.name, act.tag, ctx.session_id()));
     }
     let schedule = world.ledger(|ledger| ledger.nth_schedule(&act.tag, key.clone()));
+    check_attempt(&life, &ctx, &act, schedule);
     tokio::select! {
         biased;
         () = ctx.cancelled() => {
@@ -51,6 +52,26 @@ async fn run(life: Arc<Life>, ctx: ActivityContext, input: String) -> Result<Str
             world.ledger(|ledger| ledger.ran(key, &life.name));
             if schedule < act.fails_first { Err(failed(&act)) } else { end(&life, &act).await }
         }
+    }
+}
+
+/// All attempts of one call have one idempotency key, and the number of an attempt counts those before it.
+fn check_attempt(life: &Life, ctx: &ActivityContext, act: &Act, schedule: u32) {
+    let world = &life.world;
+    let (instance, key) = (ctx.instance_id(), ctx.idempotency_key());
+    if let Some(other) = world.ledger(|ledger| ledger.other_key(instance, &act.tag, &key)) {
+        world.fail(format!("{instance}: {} has the idempotency key {key}, and had {other}", act.tag));
+    }
+    if schedule > 0 {
+        world.count("later attempt of a retried call");
+    }
+    if ctx.attempt() <= schedule {
+        world.fail(format!(
+            "{instance}: attempt {} of {} is said to be {}",
+            schedule + 1,
+            act.tag,
+            ctx.attempt()
+        ));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Without these a run of many seeds has not tested what it is for.
-const IMPORTANT: [&str; 39] = [
+const IMPORTANT: [&str; 41] = [
     "call failed before the commit",
     "call done, answer lost",
     "call or answer delayed",
@@ -43,6 +43,8 @@ const IMPORTANT: [&str; 39] = [
     "redriven after poison",
     "redriven after nondeterminism",
     "failed again before the fix",
+    "cancel put into an inbox",
+    "later attempt of a retried call",
 ];
 
 /// How often each thing happened.

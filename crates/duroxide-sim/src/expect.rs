@@ -72,6 +72,8 @@ pub(crate) fn of_program(program: &Program, neighbours: &dyn Neighbours) -> Expe
         End::Return => Expect::Ok(Box::new(Expect::Each(results))),
         End::Fail(text) => error(text),
         End::Panic(text) => error(&format!("orchestration panicked: {PANIC_MARK} {text}")),
+        // Only a cancel ends it.
+        End::Spin => Expect::AnyOf(Vec::new()),
     }
 }
 

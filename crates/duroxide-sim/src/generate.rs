@@ -6,9 +6,11 @@ use crate::program::{
 use crate::rng::Rng;
 
 /// How long clients go on sending, in virtual milliseconds.
-const CLIENT_TIME_MS: u64 = 30_000;
+pub(crate) const CLIENT_TIME_MS: u64 = 30_000;
 /// One simulation in so many has instances that fail until an upgrade.
 const MENDED_ONE_IN: u64 = 6;
+/// One simulation in so many has a program that never waits.
+const SPINNER_ONE_IN: u64 = 8;
 /// How deep children nest.
 const MAX_DEPTH: u32 = 2;
 
@@ -87,8 +89,8 @@ pub(crate) enum Reach<'a> {
 }
 
 impl Workload {
-    /// From two sequences, so that the one does not shift what the other gives.
-    pub(crate) fn of(rng: &mut Rng, mended: &mut Rng) -> Self {
+    /// From sequences of their own, so that the one does not shift what the other gives.
+    pub(crate) fn of(rng: &mut Rng, mended: &mut Rng, spinner: &mut Rng) -> Self {
         let mut workload = Self { old_release: mended.one_in(MENDED_ONE_IN), ..Self::default() };
         for _ in 0..rng.range(2, 6) {
             workload.add_root(rng);
@@ -118,6 +120,9 @@ impl Workload {
             workload.naming = Naming::New;
             workload.add_mended(mended);
             workload.naming = Naming::Free;
+        }
+        if spinner.one_in(SPINNER_ONE_IN) {
+            workload.add_spinner(spinner);
         }
         // A stable order: the order of generation decides among equal times.
         workload.calls.sort_by_key(|call| call.at_ms);

@@ -45,6 +45,7 @@ pub(crate) async fn run(life: Arc<Life>, ctx: OrchestrationContext, input: Strin
         End::Return => Ok(Value::Array(results).to_string()),
         End::Fail(text) => Err(text.clone()),
         End::Panic(text) => panic!("{PANIC_MARK} {text}"),
+        End::Spin => ctx.continue_as_new(Input::first(id).to_json()).await,
     }
 }
 

@@ -37,6 +37,10 @@ pub(crate) struct Ledger {
     deletable: BTreeSet<String>,
     /// Instances whose old executions clients remove.
     pub(crate) prunable: BTreeSet<String>,
+    /// Turns committed since a cancel was put into the inbox of an instance that ran then.
+    cancelling: BTreeMap<String, u32>,
+    /// The idempotency key of each activity of an instance, by its tag.
+    idempotency_keys: BTreeMap<(String, String), String>,
     /// The executions with which failed instances went on.
     pub(crate) redriven: BTreeSet<(String, u64)>,
 }
@@ -87,6 +91,33 @@ impl Ledger {
         ran.map(String::as_str).filter(|life| !self.ended_lives.contains(*life))
     }
 
+    /// A cancel lies in the inbox of an instance that runs.
+    pub(crate) fn cancel_arrived(&mut self, instance: &str) {
+        self.cancelling.entry(instance.to_string()).or_default();
+    }
+
+    /// A turn of the instance was committed. Whether a cancel that lies in its inbox came too late for it: not if the
+    /// turn ends the instance, and not for the one turn that may have been fetched before the cancel came.
+    pub(crate) fn outran_cancel(&mut self, instance: &str, last: Option<&Event>) -> bool {
+        let ends = last.is_some_and(|event| {
+            event.is_terminal() && !matches!(event.kind, EventKind::OrchestrationContinuedAsNew { .. })
+        });
+        if ends {
+            self.cancelling.remove(instance);
+            return false;
+        }
+        let Some(turns) = self.cancelling.get_mut(instance) else { return false };
+        *turns += 1;
+        *turns > 1
+    }
+
+    /// The key that an earlier attempt of the same activity had, if it is another one.
+    pub(crate) fn other_key(&mut self, instance: &str, tag: &str, key: &str) -> Option<String> {
+        let name = (instance.to_string(), tag.to_string());
+        let known = self.idempotency_keys.entry(name).or_insert_with(|| key.to_string());
+        (known != key).then(|| known.clone())
+    }
+
     /// From now on this root and its tree may vanish.
     pub(crate) fn may_vanish(&mut self, root: &str) {
         self.deletable.insert(root.to_string());
@@ -117,6 +148,8 @@ impl Ledger {
         self.completions.retain(|(id, _, _), _| root_of(id) != root);
         self.ran_to_end.retain(|(id, _, _), _| root_of(id) != root);
         self.acknowledged.retain(|acknowledged| acknowledged.instance != root);
+        self.cancelling.retain(|id, _| root_of(id) != root);
+        self.idempotency_keys.retain(|(id, _), _| root_of(id) != root);
         for schedules in self.schedules.values_mut() {
             schedules.retain(|(id, _, _)| root_of(id) != root);
         }

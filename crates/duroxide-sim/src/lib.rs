@@ -22,6 +22,7 @@ mod expect;
 mod faults;
 mod generate;
 mod generate_mended;
+mod generate_spinner;
 mod interpret;
 mod ledger;
 mod names;

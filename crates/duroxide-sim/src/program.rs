@@ -45,6 +45,8 @@ pub(crate) enum End {
     Return,
     Fail(String),
     Panic(String),
+    /// It does not: it continues as new without waiting for anything, until it is cancelled.
+    Spin,
 }
 
 /// One step.

@@ -111,7 +111,8 @@ pub fn simulate(setup: Setup) -> Report {
 }
 
 async fn run(setup: Setup) -> Report {
-    let mut workload = Workload::of(&mut Rng::new(setup.seed, 3), &mut Rng::new(setup.seed, 4));
+    let sequence = |number| Rng::new(setup.seed, number);
+    let mut workload = Workload::of(&mut sequence(3), &mut sequence(4), &mut sequence(5));
     let roots = workload.roots().len();
     workload.leave_out(&setup.leave_out);
     let world = Arc::new(World::new(&setup, &workload));

@@ -175,6 +175,9 @@ impl Observer for Witness {
             Ok(()) => {
                 self.trace(format_args!("commits {instance}/{execution_id} {}", EventNames(events)));
                 self.world.ledger(|ledger| ledger.append(execution_id, events));
+                if self.world.ledger(|ledger| ledger.outran_cancel(instance, events.last())) {
+                    self.world.fail(format!("{instance}: a second turn since its cancel does not end it"));
+                }
                 self.world.committed(instance);
             }
             Err(error) => self.refused("turn", instance, error),
@@ -216,6 +219,10 @@ impl Observer for Witness {
         }
         if self.world.is_kept(item) {
             self.world.count("event for a failed instance kept");
+        }
+        if self.world.waits_in_inbox(item) && matches!(item, WorkItem::CancelInstance { .. }) {
+            self.world.count("cancel put into an inbox");
+            self.world.ledger(|ledger| ledger.cancel_arrived(item.instance()));
         }
         self.world.committed(item.instance());
     }

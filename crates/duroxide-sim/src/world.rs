@@ -274,6 +274,14 @@ impl World {
         kept.expect("the memory store answers at once").is_ok_and(|kept| kept.contains(item))
     }
 
+    /// Whether the message lies in the inbox of an instance that runs.
+    pub(crate) fn waits_in_inbox(&self, item: &WorkItem) -> bool {
+        let waits = self.store.inspect(item.instance(), |inspection| {
+            inspection.status == "Running" && inspection.inbox.contains(&item)
+        });
+        waits.unwrap_or(false)
+    }
+
     /// A transaction about an instance was committed: it is looked at, and now and then everything.
     pub(crate) fn committed(&self, instance: &str) {
         let due = {
