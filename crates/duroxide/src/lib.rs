@@ -28,9 +28,9 @@ pub use duroxide_core::{
     AcceptedTags, AppErrorKind, BackoffStrategy, CapabilityRouting, ConfigErrorKind, ContinuedAsNew,
     DispatcherCapabilityFilter, DurableFuture, Either2, Either3, ErrorDetails, Event, EventKind,
     INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, MissingCapability, Need, NodeInfo, NodeRecord,
-    OrchestrationContext, OrchestrationHandler, OrchestrationStatus, PoisonMessageType, RetryPolicy,
-    SUB_ORCH_AUTO_PREFIX, SemverRange, UnprocessableWork, build_child_instance_id, current_build_version,
-    is_auto_generated_sub_orch_id,
+    OrchestrationContext, OrchestrationHandler, OrchestrationStatus, PoisonMessageType, RetriedActivity,
+    RetryPolicy, SUB_ORCH_AUTO_PREFIX, SemverRange, UnprocessableWork, build_child_instance_id,
+    current_build_version, is_auto_generated_sub_orch_id,
 };
 pub use providers::{
     Cursor, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
@@ -51,6 +51,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../../docs/orchestration-guide.md")]
     struct OrchestrationGuide;
+    #[doc = include_str!("../../../docs/sagas.md")]
+    struct Sagas;
     #[cfg(feature = "test-hooks")]
     #[doc = include_str!("../../../docs/reliability.md")]
     struct Reliability;

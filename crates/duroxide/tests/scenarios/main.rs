@@ -2,4 +2,6 @@
 
 mod promises;
 mod rolling_deployment;
+mod sagas;
 mod sessions;
+mod values;

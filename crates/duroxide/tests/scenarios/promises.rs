@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{Runtime, RuntimeOptions, UnregisteredBackoffConfig};
 use duroxide::{
     ActivityContext, AppErrorKind, BackoffStrategy, Client, ErrorDetails, OrchestrationContext,
     OrchestrationRegistry, OrchestrationStatus, RetryPolicy,
@@ -140,5 +140,114 @@ async fn an_instance_that_is_cancelled_before_its_first_turn_never_runs() {
     let status = client.wait_for_orchestration("greet", LONG).await.expect("an end");
     assert_eq!(cancelled_with(&status), Some("changed my mind"), "{status:?}");
     assert!(!*ran.lock().expect("not poisoned"), "the program ran");
+    runtime.shutdown(None).await;
+}
+
+/// What the attempts of a payment saw: their key and number.
+type Attempts = Arc<Mutex<Vec<(String, u32)>>>;
+
+/// A payment that succeeds at its third attempt.
+fn payments(seen: &Attempts) -> ActivityRegistry {
+    let seen = seen.clone();
+    let pay = move |ctx: ActivityContext, _input: String| {
+        let seen = seen.clone();
+        async move {
+            let mut seen = seen.lock().expect("not poisoned");
+            seen.push((ctx.idempotency_key(), ctx.attempt()));
+            if seen.len() < 3 { Err("the bank is away".to_string()) } else { Ok("paid".to_string()) }
+        }
+    };
+    ActivityRegistry::builder().register("Pay", pay).build()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_of_a_retried_call_survives_a_restart_and_a_redrive() {
+    let orchestrations = || {
+        OrchestrationRegistry::builder()
+            .register("Order", |ctx: OrchestrationContext, _input: String| async move {
+                // Long enough that the second attempt is still to come when the process ends.
+                let policy = RetryPolicy::new(5)
+                    .with_backoff(BackoffStrategy::Fixed { delay: Duration::from_millis(300) });
+                ctx.schedule_activity_with_retry("Pay", "10", policy).await
+            })
+            .build()
+    };
+    let seen = Attempts::default();
+    let store = store().await;
+    let client = Client::new(store.clone());
+    let first = Runtime::start_with_store(store.clone(), payments(&seen), orchestrations()).await;
+    client.start_orchestration("o", "Order", "").await.expect("a start");
+    let begun = Instant::now();
+    while seen.lock().expect("not poisoned").is_empty() {
+        assert!(begun.elapsed() < LONG, "the first attempt does not run");
+        tokio::task::yield_now().await;
+    }
+    first.shutdown(None).await;
+
+    // A release that forgot the activity: the second attempt is poisoned, and the order with it.
+    let options = RuntimeOptions {
+        max_attempts: 1,
+        unregistered_backoff: UnregisteredBackoffConfig {
+            base_delay: Duration::from_millis(1),
+            max_delay: Duration::from_millis(1),
+        },
+        ..RuntimeOptions::default()
+    };
+    let nothing = ActivityRegistry::builder().build();
+    let broken = Runtime::start_with_options(store.clone(), nothing, orchestrations(), options).await;
+    let status = client.wait_for_orchestration("o", LONG).await.expect("an end");
+    assert!(
+        matches!(status, OrchestrationStatus::Failed { details: ErrorDetails::Poison { .. }, .. }),
+        "{status:?}"
+    );
+    broken.shutdown(None).await;
+
+    client.redrive("o").await.expect("it goes on");
+    let fixed = Runtime::start_with_store(store, payments(&seen), orchestrations()).await;
+    assert_eq!(output(client.wait_for_orchestration("o", LONG).await.expect("an end")), "paid");
+    assert_eq!(client.get_instance_info("o").await.expect("the instance").current_execution_id, 2);
+    let key = "o:1:2".to_string();
+    assert_eq!(*seen.lock().expect("not poisoned"), [(key.clone(), 1), (key.clone(), 2), (key, 3)]);
+    fixed.shutdown(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_value_is_named_with_its_place_and_type_and_not_quoted() {
+    let activities = ActivityRegistry::builder()
+        .register_typed("Sum", |_ctx: ActivityContext, numbers: Vec<u64>| async move {
+            Ok(numbers.iter().sum::<u64>())
+        })
+        .build();
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Call", |ctx: OrchestrationContext, input: String| async move {
+            ctx.schedule_activity("Sum", input).await
+        })
+        .register("Wait", |ctx: OrchestrationContext, _input: String| async move {
+            Ok(ctx.schedule_wait_typed::<Vec<u64>>("numbers").await.len().to_string())
+        })
+        .register_typed(
+            "Typed",
+            |_ctx: OrchestrationContext, numbers: Vec<u64>| async move { Ok(numbers.len()) },
+        )
+        .build();
+    let store = store().await;
+    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
+    let client = Client::new(store);
+    let wrong = r#"[1, 2, "secret"]"#;
+    for (id, orchestration, named) in [
+        ("call", "Call", "input of activity 'Sum'"),
+        ("wait", "Wait", "data of event 'numbers'"),
+        ("typed", "Typed", "input of orchestration 'Typed'"),
+    ] {
+        client.start_orchestration(id, orchestration, wrong).await.expect("a start");
+        client.raise_event(id, "numbers", wrong).await.expect("an event");
+        let status = client.wait_for_orchestration(id, LONG).await.expect("an end");
+        let OrchestrationStatus::Failed { details, .. } = status else { panic!("{id}: {status:?}") };
+        let text = details.display_message();
+        for part in [named, "Vec<u64>", "line 1 column 15"] {
+            assert!(text.contains(part), "{id}: '{text}' does not name {part}");
+        }
+        assert!(!text.contains("secret"), "{id}: {text}");
+    }
     runtime.shutdown(None).await;
 }
