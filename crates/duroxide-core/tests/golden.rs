@@ -187,6 +187,15 @@ fn a_form_without_the_optional_fields_decodes_to_their_defaults() {
 }
 
 #[test]
+fn a_value_set_without_a_time_decodes_with_time_zero() {
+    let stored = r#"{"event_id":2,"source_event_id":null,"instance_id":"i","execution_id":1,"timestamp_ms":7,
+        "duroxide_version":"1.0.0","type":"KeyValueSet","key":"k","value":"v"}"#;
+    let read: Event = serde_json::from_str(stored).expect("the time is optional");
+    let (key, value) = ("k".to_string(), "v".to_string());
+    assert_eq!(read.kind, EventKind::KeyValueSet { key, value, last_updated_at_ms: 0 });
+}
+
+#[test]
 fn a_field_of_a_later_build_is_ignored() {
     for sample in samples::event_kinds() {
         let event = event(sample.full);

@@ -145,8 +145,8 @@ fn a_wrong_registration_is_an_error_that_names_it() {
         .expect_err("three mistakes");
     assert_eq!(
         activities,
-        "duplicate activity registration: Twice; activity name is empty: give at least one visible character; \
-         activity name '__duroxide_syscall:mine' starts with '__duroxide_syscall:', which is reserved"
+        "duplicate activity registration: Twice@1.0.0; activity name is empty: give at least one visible character; \
+         activity name '__duroxide_syscall:mine' uses reserved prefix '__duroxide_syscall:': choose another name"
     );
     let orchestrations =
         OrchestrationRegistry::builder().register("Twice", program).register("Twice", program);
@@ -173,7 +173,7 @@ async fn typed_program(_ctx: OrchestrationContext, input: u64) -> Result<u64, St
 
 #[test]
 fn a_duplicate_registration_is_an_error_however_it_is_made_and_replaces_nothing() {
-    const ACTIVITY: &str = "duplicate activity registration: A";
+    const ACTIVITY: &str = "duplicate activity registration: A@1.0.0";
     let activities = || ActivityRegistry::builder().register("A", echo);
     let mistake = |builder: duroxide::runtime::registry::ActivityRegistryBuilder| {
         builder.build_result().expect_err("a duplicate")

@@ -204,7 +204,8 @@ pub enum EventKind {
         key: String,
         /// The value.
         value: String,
-        /// The time of the turn that set it.
+        /// The time of the turn that set it; 0 in a form that has none.
+        #[serde(default)]
         last_updated_at_ms: u64,
     },
     /// The program removed a value of its KV store.

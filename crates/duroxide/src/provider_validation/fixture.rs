@@ -274,7 +274,9 @@ pub(super) fn expect_kind<T: std::fmt::Debug>(result: Result<T, ProviderError>, 
 
 #[track_caller]
 pub(super) fn expect_lock_lost<T: std::fmt::Debug>(result: Result<T, ProviderError>) {
-    expect_kind(result, ProviderErrorKind::LockLost);
+    let error = result.expect_err("the lock is lost");
+    assert!(error.message.contains("Invalid lock token"), "the text of a lost lock: {error}");
+    expect_kind::<T>(Err(error), ProviderErrorKind::LockLost);
 }
 
 #[track_caller]

@@ -115,6 +115,23 @@ pub async fn an_unknown_token_is_a_lost_lock(factory: &dyn ProviderFactory) {
     store.pass(&turn).await;
 }
 
+/// Every call that names a token fails with a text that says so: programs look for it.
+pub async fn the_text_of_a_lost_lock_names_the_token(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    let (provider, lock) = (&store.provider, store.lock);
+    let metadata = crate::providers::ExecutionMetadata::default();
+    let acked = provider.ack_orchestration_item("1-1", 1, vec![], vec![], vec![], metadata, vec![]).await;
+    expect_lock_lost(acked);
+    expect_lock_lost(provider.abandon_orchestration_item("1-1", None, false).await);
+    expect_lock_lost(provider.renew_orchestration_item_lock("1-1", lock).await);
+    expect_lock_lost(provider.ack_work_item("1-1", None).await);
+    expect_lock_lost(provider.abandon_work_item("1-1", None, false).await);
+    expect_lock_lost(provider.renew_work_item_lock("1-1", lock).await);
+    if provider.keeps_progress() {
+        expect_lock_lost(provider.record_progress("1-1", "").await);
+    }
+}
+
 /// A token ends with its lock: with the ack, with the abandon, and for the other queue it never was one.
 pub async fn a_token_holds_for_one_lock_only(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;

@@ -26,6 +26,7 @@ macro_rules! __for_each_provider_validation {
                 concurrent_fetches_lock_an_instance_once,
                 concurrent_turns_of_many_instances_are_each_committed_once,
                 an_unknown_token_is_a_lost_lock,
+                the_text_of_a_lost_lock_names_the_token,
                 a_token_holds_for_one_lock_only,
                 an_abandoned_turn_is_ready_at_once,
                 the_instance_that_has_been_ready_longest_comes_first,

@@ -67,7 +67,7 @@ impl ProviderError {
         Self::of_kind(
             ProviderErrorKind::LockLost,
             operation,
-            "the lock token is unknown or has expired; fetch the item again",
+            "Invalid lock token: it is unknown or has expired; fetch the item again",
         )
     }
 

@@ -11,16 +11,16 @@ pub enum LogFormat {
     /// One JSON object a line.
     Json,
     /// Several lines, for people.
+    #[default]
     Pretty,
     /// One line, for people.
-    #[default]
     Compact,
 }
 
 /// Logging and gauges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservabilityConfig {
-    /// How log lines look.
+    /// How log lines look. [`LogFormat::Pretty`].
     pub log_format: LogFormat,
     /// The level, or a filter such as `info,duroxide=debug`.
     pub log_level: String,

@@ -15,7 +15,7 @@ use duroxide::{
 };
 use semver::Version;
 
-use crate::notation::{D, S, defaults, fields, methods, traits};
+use crate::notation::{D, S, defaults, fields, methods, says, traits};
 
 type Answer<T> = Result<T, ProviderError>;
 
@@ -148,7 +148,10 @@ fn errors() -> Vec<&'static str> {
         traits! {
             ProviderError: Clone, std::error::Error;
         },
-        vec!["ProviderError has a source"],
+        vec![
+            "ProviderError has a source",
+            says("text: Invalid lock token", &ProviderError::lock_lost("op").message, "Invalid lock token"),
+        ],
     ]
     .concat()
 }

@@ -125,6 +125,7 @@ fn texts() -> Vec<&'static str> {
         says("text: non-monotonic orchestration version", &earlier, "non-monotonic orchestration version"),
         says("register_versioned panics on invalid semver", &no_version, "'two' is not valid semver"),
         says("text: an activity with a reserved name names the prefix", &reserved, "'__duroxide_syscall:'"),
+        says("text: uses reserved prefix", &reserved, "uses reserved prefix"),
     ]
 }
 

@@ -131,6 +131,7 @@ fn option_values() -> Vec<&'static str> {
             gauge_poll_interval: Duration,
         }),
         defaults!(ObservabilityConfig {
+            log_format: LogFormat::Pretty,
             log_level: "info",
             service_name: "duroxide",
             service_version: None,

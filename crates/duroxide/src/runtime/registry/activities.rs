@@ -86,8 +86,9 @@ impl RegistryBuilder<dyn ActivityHandler> {
 
     fn add(mut self, name: String, handler: Arc<dyn ActivityHandler>) -> Self {
         if name.starts_with(SYSCALL_PREFIX) {
-            self.errors
-                .push(format!("activity name '{name}' starts with '{SYSCALL_PREFIX}', which is reserved"));
+            self.errors.push(format!(
+                "activity name '{name}' uses reserved prefix '{SYSCALL_PREFIX}': choose another name"
+            ));
             return self;
         }
         self.insert(name, DEFAULT_VERSION, handler)
