@@ -16,7 +16,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::fault::Fault;
 use crate::options::PostgresOptions;
 use crate::statistics::Counters;
-use crate::tls;
+use crate::{sslmode, tls};
 
 /// How long sent data may stay unacknowledged before the system gives the connection up.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -37,7 +37,9 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn new(url: &str, options: &PostgresOptions, counters: Arc<Counters>) -> Result<Self, String> {
         // The error does not quote the URL, which may hold a password.
-        let mut config: Config = url.parse().map_err(|cause| format!("the URL of the store: {cause}"))?;
+        let said = sslmode::take(url)?;
+        let mut config: Config =
+            said.url.parse().map_err(|cause| format!("the URL of the store: {cause}"))?;
         if options.schema.is_empty() || options.schema.len() > 63 || options.schema.contains('\0') {
             return Err("the schema's name must have 1 to 63 bytes and no NUL".to_string());
         }
@@ -67,7 +69,7 @@ impl Target {
             ms(options.idle_in_transaction_timeout),
         );
         let schema = format!("\"{}\"", options.schema.replace('"', "\"\""));
-        let tls = tls::connector(&options.tls)?;
+        let tls = tls::encrypt(&options.tls, &said, &mut config)?;
         let connect_timeout = options.connect_timeout;
         // The server ends a statement after its time, and says so. If it does not even do that, it is not there.
         let patience = options.statement_timeout.checked_add(connect_timeout);

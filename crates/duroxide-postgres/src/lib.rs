@@ -18,7 +18,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
-//! | `options`, `tls`, `connection`, `pipeline`, `schema` | connections, round trips, migrations |
+//! | `options`, `sslmode`, `tls`, `connection`, `pipeline`, `schema` | connections, round trips, migrations |
 //! | `carrier`, `group`, `attempt`, `call`, `parked` | the task, group commit, fetches that wait |
 //! | `wait`, `endings` | waiting for an instance, and being told of its end |
 //! | `listener`, `news` | other processes |
@@ -89,6 +89,7 @@ mod schema;
 mod serve;
 mod sessions;
 mod set_aside;
+mod sslmode;
 mod statistics;
 mod status;
 mod store;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use duroxide::providers::{Provider, ProviderError, ProviderErrorKind};
 
-use crate::options::{PostgresOptions, Tls};
+use crate::options::PostgresOptions;
 use crate::store::PostgresProvider;
 
 /// Opens the store that a URL names.
@@ -14,7 +14,7 @@ use crate::store::PostgresProvider;
 /// | `sqlite:path`, `sqlite::memory:` | SQLite, with the feature `sqlite`, which is on by default |
 /// | `postgres://user:password@host:port/database` | PostgreSQL, in the schema `duroxide` |
 /// | the same with `?schema=name` | PostgreSQL, in that schema |
-/// | the same with `?sslmode=require` | PostgreSQL, encrypted, the certificate checked by the system's roots |
+/// | the same with `?sslmode=verify-full` | PostgreSQL, encrypted, the server's certificate and name checked: see [`Tls`](crate::Tls) |
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -48,10 +48,6 @@ fn split(url: &str) -> (String, PostgresOptions) {
     for part in query.split('&') {
         match part.split_once('=') {
             Some(("schema", schema)) => options.schema = schema.to_string(),
-            Some(("sslmode", "require" | "verify-ca" | "verify-full")) => {
-                options.tls = Tls::SystemRoots;
-                rest.push("sslmode=require");
-            }
             Some(_) | None => rest.push(part),
         }
     }
@@ -64,12 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_the_schema_and_whether_to_encrypt() {
+    fn a_url_says_the_schema() {
         let (url, options) = split("postgres://a@b/c?schema=billing&sslmode=verify-full&connect_timeout=3");
-        assert_eq!(url, "postgres://a@b/c?sslmode=require&connect_timeout=3");
-        assert_eq!((options.schema.as_str(), options.tls), ("billing", Tls::SystemRoots));
+        assert_eq!(url, "postgres://a@b/c?sslmode=verify-full&connect_timeout=3");
+        assert_eq!(options.schema, "billing");
         let (url, options) = split("postgres://a@b/c?schema=x");
-        assert_eq!((url.as_str(), options.schema.as_str(), options.tls), ("postgres://a@b/c", "x", Tls::Off));
+        assert_eq!((url.as_str(), options.schema.as_str()), ("postgres://a@b/c", "x"));
     }
 
     #[tokio::test]

@@ -53,7 +53,7 @@ impl Default for PostgresOptions {
             lock_timeout: Duration::from_secs(10),
             idle_in_transaction_timeout: Duration::from_secs(10),
             application_name: "duroxide".to_string(),
-            tls: Tls::Off,
+            tls: Tls::default(),
             poll_interval: Duration::from_secs(5),
             group: GroupLimits::default(),
             clock: None,
@@ -76,15 +76,19 @@ impl std::fmt::Debug for PostgresOptions {
     }
 }
 
-/// Whether connections are encrypted.
+/// Whether connections are encrypted. Where encryption is asked for, a server that does not offer it is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Tls {
-    /// They are not.
+    /// As the URL's `sslmode` says, in libpq's words: `disable`, `prefer`, `require`, `verify-ca`, `verify-full`, with
+    /// `sslrootcert` for a file of authorities instead of those of the system. Without the word it is `prefer` for
+    /// servers on this machine and `require` for all others.
     #[default]
+    FromUrl,
+    /// They are not.
     Off,
-    /// They are, and the server's certificate is checked against those that the system trusts.
+    /// They are, and the server's certificate, with its name, is checked against those that the system trusts.
     SystemRoots,
-    /// They are, and the server's certificate is checked against these, in PEM.
+    /// They are, and the server's certificate, with its name, is checked against these, in PEM.
     Roots(Vec<u8>),
 }
 

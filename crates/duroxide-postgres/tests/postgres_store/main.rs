@@ -4,6 +4,7 @@ mod backups;
 mod caller;
 mod cluster;
 mod dropped;
+mod encryption;
 mod full_inboxes;
 mod health;
 mod one_instance;
