@@ -18,7 +18,7 @@ use crate::fetch_turn::{Look, RawTurn};
 use crate::fetch_work::Looked;
 use crate::parked::{Lane, ParkedFetch};
 use crate::serve::{self, ServedTurns, ServedWork};
-use crate::sessions;
+use crate::sessions::{self, Claims, Fetched};
 use crate::statistics::count_conflict;
 use crate::values::Ms;
 use crate::working_set::Wanted;
@@ -267,12 +267,16 @@ impl Carrier {
             }
             let Some(conn) = &self.conn else { return self.work.put_back(fetch) };
             match sessions::fetch(conn, manual, &fetch.request).await {
-                Ok(look) => {
+                Ok(Fetched { look, claims }) => {
+                    let now = look.now;
                     let took = self.work.looked(fetch, look);
                     // What was taken may have claimed a session, which answers every question anew.
                     self.work.forget_quiet();
-                    if took {
+                    if took || claims == Claims::GivenUp {
                         self.work.wake();
+                    }
+                    if claims == Claims::GivenUp {
+                        self.announce(&Effects::default(), now, false, true).await;
                     }
                     return;
                 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use duroxide::providers::{SessionFetchConfig, SessionOverlap, Suspects, WorkRequest};
 
+use tokio_postgres::Row;
+
 use crate::connection::Conn;
 use crate::fault::Fault;
 use crate::fetch_turn::Look;
@@ -59,25 +61,28 @@ const ROUTED: &str = "WITH RECURSIVE all_tags (t) AS ( \
 const PLAIN_DUE: &str = "SELECT min(w.ready_at) FROM {s}.work_items w WHERE w.session_id IS NULL \
      AND ($1::text[] IS NULL OR w.tag = ANY($1::text[])) AND ($2::boolean OR NOT w.suspect) AND w.ready_at > $3 \
      AND ($4::text[] IS NULL OR w.name = ANY($4::text[]))";
-/// The heads of sessions that are ready, and from when on each is open to this owner.
+/// The heads of sessions, from when on each is open to this owner, and whether it is an idle session of this owner.
+/// An owner without room is told of its own sessions only.
 macro_rules! heads {
     ($heads:literal) => {
         concat!(
-            "SELECT x.ready_at, x.work_id, x.suspect, x.session_id, x.tag, x.open_from FROM ( \
-               SELECT h.ready_at, h.work_id, h.suspect, h.session_id, h.tag, \
-                 (CASE WHEN s.session_id IS NULL OR s.locked_until <= $1::bigint THEN 0 \
-                       WHEN s.owner <> $3::text THEN s.locked_until \
-                       WHEN NOT $4::boolean THEN 0 \
-                       ELSE coalesce((SELECT max(w.ready_at) FROM {s}.work_items w \
-                              WHERE w.session_id = h.session_id AND w.lock_nonce IS NOT NULL \
-                              AND w.ready_at > $1::bigint), 0) END) AS open_from, \
-                 (s.owner IS NOT NULL AND s.owner = $3::text AND s.locked_until > $1::bigint) AS owned \
+            "SELECT x.ready_at, x.work_id, x.suspect, x.session_id, x.tag, \
+               (CASE WHEN x.owned AND $4::boolean THEN x.running_until ELSE x.claimed_until END) AS open_from, \
+               x.owned AND x.running_until = 0 AS idle FROM ( \
+               SELECT h.ready_at, h.work_id, h.suspect, h.session_id, h.tag, o.owned, \
+                 (CASE WHEN s.owner <> $3::text AND s.locked_until > $1::bigint THEN s.locked_until ELSE 0 END) \
+                   AS claimed_until, \
+                 (CASE WHEN o.owned THEN coalesce((SELECT max(w.ready_at) FROM {s}.work_items w \
+                    WHERE w.session_id = h.session_id AND w.lock_nonce IS NOT NULL \
+                    AND w.ready_at > $1::bigint), 0) ELSE 0 END) AS running_until \
                FROM ",
             $heads,
             " h LEFT JOIN {s}.sessions s ON s.session_id = h.session_id \
+               CROSS JOIN LATERAL (SELECT \
+                 coalesce(s.owner = $3::text AND s.locked_until > $1::bigint, FALSE) AS owned) o \
                WHERE ($2::text[] IS NULL OR h.tag = ANY($2::text[])) AND ($5::boolean OR NOT h.suspect) \
-                 AND h.session_id <> ALL($6::text[])) x \
-             WHERE NOT $7::boolean OR x.owned ORDER BY x.ready_at, x.work_id"
+                 AND h.session_id <> ALL($6::text[]) AND (NOT $7::boolean OR o.owned)) x \
+             ORDER BY x.ready_at, x.work_id"
         )
     };
 }
@@ -90,8 +95,17 @@ const ROUTED_HEADS: &str = heads!(
             AND w.session_id = o.session_id AND w.tag = o.tag AND w.name = n.n AND w.suspect = o.suspect ORDER BY w.ready_at, w.id LIMIT 1) g \
         ORDER BY g.ready_at, g.id LIMIT 1) f)"
 );
-const OWNED: &str =
-    "SELECT count(*), min(locked_until) FROM {s}.sessions WHERE owner = $1 AND locked_until > $2";
+/// How many sessions of an owner have something in progress, and when the first of them may have nothing more.
+const RUNNING: &str = "WITH running AS MATERIALIZED ( \
+       SELECT w.session_id, max(w.ready_at) AS until FROM {s}.work_items w \
+       WHERE w.session_id IS NOT NULL AND w.lock_nonce IS NOT NULL AND w.ready_at > $2 GROUP BY w.session_id) \
+     SELECT count(*), min(r.until) FROM running r JOIN {s}.sessions s ON s.session_id = r.session_id \
+     WHERE s.owner = $1 AND s.locked_until > $2";
+/// Only if the session is still idle.
+const GIVE_UP: &str = "UPDATE {s}.sessions s SET locked_until = $3 \
+     WHERE s.session_id = $1 AND s.owner = $2 AND s.locked_until > $3 AND NOT EXISTS ( \
+       SELECT 1 FROM {s}.work_items w WHERE w.session_id = s.session_id AND w.lock_nonce IS NOT NULL \
+         AND w.ready_at > $3)";
 const TRY_RESERVE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint, suspect = TRUE, \
        suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), lock_nonce = $3::bigint \
@@ -102,6 +116,14 @@ const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint
 const CLAIM: &str = "INSERT INTO {s}.sessions AS s (session_id, owner, locked_until, last_activity_at) \
      VALUES ($1, $2, $3, $4) ON CONFLICT (session_id) DO UPDATE SET owner = $2, last_activity_at = $4, \
      locked_until = CASE WHEN s.locked_until <= $4 THEN $3 ELSE greatest(s.locked_until, $5::bigint) END";
+
+/// Whether an owner may begin with a session that has nothing in progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Free,
+    /// As many of its sessions as it allows have something in progress.
+    Full,
+}
 
 /// One fetch under way.
 struct Fetch<'a> {
@@ -115,6 +137,21 @@ struct Fetch<'a> {
     passed: BTreeSet<String>,
     /// The activities that the node can run, if it routes by handler.
     names: Option<Vec<String>>,
+    claims: Claims,
+}
+
+/// Whether a fetch gave claims up, so that others may have something to fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claims {
+    Kept,
+    GivenUp,
+}
+
+/// What a fetch brought.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) look: Look<RawWork>,
+    pub(crate) claims: Claims,
 }
 
 /// Locks the work items that have been ready longest and that the worker accepts, those of sessions included.
@@ -122,7 +159,7 @@ pub(crate) async fn fetch(
     conn: &Conn<'_>,
     manual: Option<Ms>,
     request: &WorkRequest,
-) -> Result<Look<RawWork>, Fault> {
+) -> Result<Fetched, Fault> {
     conn.begin().await?;
     let now: Ms = conn.first(NOW, &[&manual]).await?.map_or(0, |row| row.get(0));
     let mut fetch = Fetch {
@@ -134,6 +171,7 @@ pub(crate) async fn fetch(
         suspects: request.suspects,
         passed: BTreeSet::new(),
         names: request.activities.as_deref().map(names),
+        claims: Claims::Kept,
     };
     let max_items = request.max_items.max(1);
     let mut items = Vec::new();
@@ -166,7 +204,7 @@ pub(crate) async fn fetch(
     }
     let next_due = if fetch.passed.is_empty() { fetch.next_due } else { now };
     crate::store::end(conn, Ok(())).await?;
-    Ok(Look { items, now, next_due })
+    Ok(Fetched { look: Look { items, now, next_due }, claims: fetch.claims })
 }
 
 impl Fetch<'_> {
@@ -216,30 +254,72 @@ impl Fetch<'_> {
         self.next_due = self.next_due.min(at);
     }
 
-    /// The oldest ready item of the sessions that are free or owned by who asks. Its session is locked.
+    /// The oldest ready item of the sessions that this owner may take work of. Its session is locked.
     async fn oldest_of_sessions(&mut self) -> Result<Option<Candidate>, Fault> {
         let Some(config) = self.config else { return Ok(None) };
+        let room = self.room(config).await?;
         loop {
-            let Some(head) = self.first_open_head(config).await? else { return Ok(None) };
+            let Some(head) = self.first_open_head(config, room).await? else { return Ok(None) };
             let Some((session_id, _)) = &head.session else { return Ok(None) };
-            let number = lock_number(self.conn.schema(), "session", session_id);
-            let reserved = self.conn.first(TRY_RESERVE, &[&number]).await?;
-            if !reserved.is_some_and(|row| row.get(0)) {
-                self.passed.insert(session_id.clone());
+            if !self.reserve(session_id).await? {
                 continue;
             }
             // What was read before the lock was ours may have changed.
-            if self.first_open_head(config).await?.as_ref() == Some(&head) {
+            if self.first_open_head(config, room).await?.as_ref() == Some(&head) {
                 return Ok(Some(head));
             }
         }
     }
 
-    async fn first_open_head(&mut self, config: &SessionFetchConfig) -> Result<Option<Candidate>, Fault> {
-        let full = self.is_full(config).await?;
+    /// Locks a session, unless another transaction works on it.
+    async fn reserve(&mut self, session_id: &str) -> Result<bool, Fault> {
+        let number = lock_number(self.conn.schema(), "session", session_id);
+        let reserved = self.conn.first(TRY_RESERVE, &[&number]).await?.is_some_and(|row| row.get(0));
+        if !reserved {
+            self.passed.insert(session_id.to_string());
+        }
+        Ok(reserved)
+    }
+
+    async fn first_open_head(
+        &mut self,
+        config: &SessionFetchConfig,
+        room: Room,
+    ) -> Result<Option<Candidate>, Fault> {
+        let mut waiting = Vec::new();
+        let mut first = None;
+        for row in self.heads(config, room).await? {
+            let ready_at: Ms = row.get(0);
+            let open_from = ready_at.max(row.get(5));
+            if open_from > self.now {
+                self.due(open_from);
+                continue;
+            }
+            let session_id = from_text(row.get(3));
+            if room == Room::Full && row.get(6) {
+                waiting.push(session_id);
+                continue;
+            }
+            let session = Some((session_id, from_text(row.get(4))));
+            first = first.or(Some(Candidate { ready_at, id: row.get(1), suspect: row.get(2), session }));
+            if room == Room::Free {
+                break;
+            }
+        }
+        for session_id in waiting {
+            self.give_up(config, &session_id).await?;
+        }
+        Ok(first)
+    }
+
+    async fn heads(&self, config: &SessionFetchConfig, room: Room) -> Result<Vec<Row>, Fault> {
         let one_at_a_time = match self.request.session_limits.overlap {
             SessionOverlap::OneAtATime => true,
             SessionOverlap::Parallel => false,
+        };
+        let full = match room {
+            Room::Free => false,
+            Room::Full => true,
         };
         let tags = accepted(&self.request.tags);
         let owner = owned_text(&config.owner_id);
@@ -254,33 +334,35 @@ impl Fetch<'_> {
                 ROUTED_HEADS
             }
         };
-        for row in self.conn.query(sql, &params).await? {
-            let ready_at: Ms = row.get(0);
-            let open_from = ready_at.max(row.get(5));
-            if open_from > self.now {
-                self.due(open_from);
-                continue;
-            }
-            let session = Some((from_text(row.get(3)), from_text(row.get(4))));
-            return Ok(Some(Candidate { ready_at, id: row.get(1), suspect: row.get(2), session }));
-        }
-        Ok(None)
+        self.conn.query(sql, &params).await
     }
 
-    /// Whether the owner holds as many sessions as it may. Then the end of a claim is the next chance for
-    /// others.
-    async fn is_full(&mut self, config: &SessionFetchConfig) -> Result<bool, Fault> {
-        let max_owned = self.request.session_limits.max_owned;
-        if max_owned == usize::MAX {
-            return Ok(false);
+    /// Whether the owner has room for another session. If not, the end of a lock is the next chance.
+    async fn room(&mut self, config: &SessionFetchConfig) -> Result<Room, Fault> {
+        let max_running = self.request.session_limits.max_running;
+        if max_running == usize::MAX {
+            return Ok(Room::Free);
         }
-        let row = self.conn.first(OWNED, &[&owned_text(&config.owner_id), &self.now]).await?;
-        let (owned, first_end): (i64, Option<Ms>) = row.map_or((0, None), |row| (row.get(0), row.get(1)));
-        let full = usize::try_from(owned).is_ok_and(|owned| owned >= max_owned);
-        if full {
-            self.due(first_end.unwrap_or(NEVER));
+        let row = self.conn.first(RUNNING, &[&owned_text(&config.owner_id), &self.now]).await?;
+        let (running, first_end): (i64, Option<Ms>) = row.map_or((0, None), |row| (row.get(0), row.get(1)));
+        if usize::try_from(running).is_ok_and(|running| running < max_running) {
+            return Ok(Room::Free);
         }
-        Ok(full)
+        self.due(first_end.unwrap_or(NEVER));
+        Ok(Room::Full)
+    }
+
+    /// Gives up the claim on an idle session that waits for this owner, which has no room for it.
+    async fn give_up(&mut self, config: &SessionFetchConfig, session_id: &str) -> Result<(), Fault> {
+        if !self.reserve(session_id).await? {
+            return Ok(());
+        }
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+            [&owned_text(session_id), &owned_text(&config.owner_id), &self.now];
+        if self.conn.execute(GIVE_UP, &params).await? > 0 {
+            self.claims = Claims::GivenUp;
+        }
+        Ok(())
     }
 
     async fn take(&mut self, candidate: &Candidate) -> Result<Option<RawWork>, Fault> {

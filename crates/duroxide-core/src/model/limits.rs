@@ -38,6 +38,9 @@ pub const MAX_CUSTOM_STATUS_BYTES: usize = 256 * 1024;
 pub const MAX_TAG_NAME_BYTES: usize = 256;
 /// The id of an activity's session; as long as the id of an instance, which makes a good one.
 pub const MAX_SESSION_ID_BYTES: usize = MAX_INSTANCE_ID_BYTES;
+/// Idle sessions whose claims one runtime keeps alive; those used longest ago are not renewed when there are more. One
+/// statement renews them all, every 25 s by default: this many rows cost it some milliseconds.
+pub const MAX_KEPT_SESSIONS: usize = 1_000;
 /// What an activity may report about its progress at a time.
 pub const MAX_PROGRESS_BYTES: usize = 64 * 1024;
 /// Tags that one worker accepts.

@@ -7,6 +7,8 @@ mod dropped;
 mod encryption;
 mod full_inboxes;
 mod health;
+#[path = "../../../duroxide/tests/faults/many_sessions.rs"]
+mod many_sessions;
 mod one_instance;
 mod opening;
 mod outages;
@@ -14,6 +16,7 @@ mod programs;
 mod proxy;
 mod remembered;
 mod servers;
+mod sessions;
 #[allow(dead_code, reason = "not every test file uses all of it")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -349,7 +349,7 @@ pub async fn sessions_are_routed_too(factory: &dyn ProviderFactory) {
     assert_eq!(work.first().map(|work| &work.item), Some(&of_session(2, "s", "Mine")));
     assert!(store.works(request.clone()).await.is_empty());
     // Full: only sessions that it owns are looked at, and of those only what it can run.
-    let full = SessionLimits { max_owned: 1, ..SessionLimits::NONE };
+    let full = SessionLimits { max_running: 1, ..SessionLimits::NONE };
     store.queue_work(of_session(4, "s", "Mine")).await;
     store.queue_work(of_session(5, "u", "Mine")).await;
     let work = store.works(WorkRequest { session_limits: full, max_items: 5, ..request }).await;

@@ -247,7 +247,11 @@ macro_rules! __for_each_provider_validation {
                 a_claim_lasts_as_long_as_the_locks_of_its_items,
                 a_session_that_is_given_up_is_free,
                 a_fetch_keeps_a_session_from_idling,
-                an_owner_at_its_limit_claims_nothing_but_keeps_what_it_has,
+                the_limit_counts_sessions_with_an_activity_in_progress,
+                an_owner_at_its_limit_goes_on_with_what_is_in_progress,
+                an_activity_that_is_let_go_makes_room,
+                an_idle_claim_gives_way_when_its_owner_is_at_its_limit,
+                a_claim_does_not_give_way_while_its_activity_backs_off,
                 a_busy_session_is_passed_over,
             }
             suspects {
@@ -281,6 +285,7 @@ macro_rules! __for_each_provider_validation {
                 an_earlier_due_time_is_noticed,
                 a_cancel_wakes_a_waiting_fetch,
                 the_end_of_a_claim_ends_the_wait,
+                room_for_a_session_ends_the_wait,
                 a_dropped_fetch_keeps_nothing,
                 a_fetch_dropped_halfway_keeps_nothing_for_long,
                 a_client_waits_for_the_end,

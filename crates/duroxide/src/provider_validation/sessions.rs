@@ -244,30 +244,119 @@ fn items(work: &[FetchedWork]) -> Vec<WorkItem> {
     work.iter().map(|work| work.item.clone()).collect()
 }
 
-/// An owner with as many sessions as it may have claims no other, and is given all of those it has.
-pub async fn an_owner_at_its_limit_claims_nothing_but_keeps_what_it_has(factory: &dyn ProviderFactory) {
+fn limits(max_running: usize, overlap: SessionOverlap) -> SessionLimits {
+    SessionLimits { max_running, overlap }
+}
+
+async fn done(store: &Store<'_>, work: &FetchedWork) {
+    store.provider.ack_work_item(&work.lock_token, None).await.expect("held");
+}
+
+/// The limit counts sessions with an activity in progress: sessions that are merely owned hold up no other, and take
+/// part again when it is their turn.
+pub async fn the_limit_counts_sessions_with_an_activity_in_progress(factory: &dyn ProviderFactory) {
+    for overlap in [SessionOverlap::OneAtATime, SessionOverlap::Parallel] {
+        let store = Store::new(factory).await;
+        if !store.provider.limits_sessions() {
+            return;
+        }
+        let two = limits(2, overlap);
+        queue(&store, [of_session(2, "a"), of_session(3, "b"), of_session(4, "c"), activity("a", 5)]).await;
+        let taken = fetch_within(&store, "me", two).await;
+        assert_eq!(items(&taken), [of_session(2, "a"), of_session(3, "b"), activity("a", 5)]);
+        assert_eq!(items(&fetch_within(&store, "me", two).await), [], "two have something in progress");
+        done(&store, &taken[0]).await;
+        let third = fetch_within(&store, "me", two).await;
+        assert_eq!(items(&third), [of_session(4, "c")], "`a` is owned, and nothing of it is in progress");
+        queue(&store, [of_session(6, "d"), of_session(7, "b")]).await;
+        done(&store, &taken[1]).await;
+        // Oldest first among free and owned sessions.
+        let next = fetch_within(&store, "me", two).await;
+        assert_eq!(items(&next), [of_session(6, "d")]);
+        done(&store, &third[0]).await;
+        assert_eq!(items(&fetch_within(&store, "me", two).await), [of_session(7, "b")]);
+    }
+}
+
+/// An owner at its limit is given more of the sessions that it has activities of in progress, if they may overlap.
+pub async fn an_owner_at_its_limit_goes_on_with_what_is_in_progress(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;
     if !store.provider.limits_sessions() {
         return;
     }
-    let limits = SessionLimits { max_owned: 2, overlap: SessionOverlap::Parallel };
-    queue(&store, [of_session(2, "a"), of_session(3, "b"), of_session(4, "c"), activity("a", 5)]).await;
-    let expected = [of_session(2, "a"), of_session(3, "b"), activity("a", 5)];
-    let taken = fetch_within(&store, "me", limits).await;
-    assert_eq!(items(&taken), expected);
-    queue(&store, [of_session(6, "a"), of_session(7, "b")]).await;
-    let more = fetch_within(&store, "me", limits).await;
-    assert_eq!(items(&more), [of_session(6, "a"), of_session(7, "b")], "what it owns is never blocked");
-    let none = SessionLimits { max_owned: 0, overlap: SessionOverlap::Parallel };
-    assert_eq!(items(&fetch_within(&store, "you", none).await), []);
-    assert_eq!(items(&fetch_within(&store, "you", limits).await), [of_session(4, "c")]);
-    queue(&store, [of_session(8, "d")]).await;
-    assert_eq!(items(&fetch_within(&store, "me", limits).await), []);
-    for work in taken.iter().chain(&more) {
-        store.provider.ack_work_item(&work.lock_token, None).await.expect("held");
+    let two = limits(2, SessionOverlap::Parallel);
+    queue(&store, [of_session(2, "a"), of_session(3, "b"), of_session(4, "c")]).await;
+    let taken = fetch_within(&store, "me", two).await;
+    assert_eq!(items(&taken), [of_session(2, "a"), of_session(3, "b")]);
+    queue(&store, [of_session(5, "b"), of_session(6, "a")]).await;
+    let more = fetch_within(&store, "me", two).await;
+    assert_eq!(items(&more), [of_session(5, "b"), of_session(6, "a")]);
+    done(&store, &taken[0]).await;
+    assert_eq!(items(&fetch_within(&store, "me", two).await), [], "`a` has still one in progress");
+    assert_eq!(items(&fetch_within(&store, "you", limits(0, SessionOverlap::Parallel)).await), []);
+    assert_eq!(items(&fetch_within(&store, "you", two).await), [of_session(4, "c")]);
+}
+
+/// An activity that was given back makes room, and so does one whose lock expired.
+pub async fn an_activity_that_is_let_go_makes_room(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.limits_sessions() {
+        return;
     }
-    factory.advance(store.lock * CLAIM_LOCKS).await;
-    assert!(items(&fetch_within(&store, "me", limits).await).contains(&of_session(8, "d")), "claims ended");
+    let one = limits(1, SessionOverlap::OneAtATime);
+    queue(&store, [of_session(2, "a"), of_session(3, "b"), of_session(4, "c")]).await;
+    let taken = fetch_within(&store, "me", one).await;
+    assert_eq!(items(&taken), [of_session(2, "a")]);
+    let later = Some(store.lock * 2);
+    store.provider.abandon_work_item(&taken[0].lock_token, later, false).await.expect("held");
+    assert_eq!(items(&fetch_within(&store, "me", one).await), [of_session(3, "b")]);
+    assert_eq!(items(&fetch_within(&store, "me", one).await), []);
+    store.expire_locks().await;
+    assert_eq!(items(&fetch_within(&store, "me", one).await), [of_session(4, "c")]);
+}
+
+/// An owner at its limit gives up its claims on sessions that wait for it and have nothing in progress: another owner
+/// takes them. Those that do not wait stay claimed.
+pub async fn an_idle_claim_gives_way_when_its_owner_is_at_its_limit(factory: &dyn ProviderFactory) {
+    for overlap in [SessionOverlap::OneAtATime, SessionOverlap::Parallel] {
+        let store = Store::new(factory).await;
+        if !store.provider.limits_sessions() {
+            return;
+        }
+        let (one, many) = (limits(1, overlap), limits(9, overlap));
+        for (id, session) in [(2, "waits"), (3, "rests")] {
+            queue(&store, [of_session(id, session)]).await;
+            done(&store, &fetch_within(&store, "me", one).await[0]).await;
+        }
+        queue(&store, [of_session(4, "runs")]).await;
+        assert_eq!(items(&fetch_within(&store, "me", one).await), [of_session(4, "runs")]);
+        queue(&store, [of_session(5, "waits")]).await;
+        assert_eq!(items(&fetch_within(&store, "you", many).await), [], "it is claimed");
+        assert_eq!(items(&fetch_within(&store, "me", one).await), [], "no room");
+        assert_eq!(items(&fetch_within(&store, "you", many).await), [of_session(5, "waits")], "given up");
+        queue(&store, [of_session(6, "rests"), of_session(7, "runs")]).await;
+        assert_eq!(items(&fetch_within(&store, "you", many).await), [], "nothing waited for these");
+    }
+}
+
+/// A session whose activity backs off stays claimed until the activity is ready.
+pub async fn a_claim_does_not_give_way_while_its_activity_backs_off(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.limits_sessions() {
+        return;
+    }
+    let (one, many) = (limits(1, SessionOverlap::OneAtATime), limits(9, SessionOverlap::OneAtATime));
+    queue(&store, [of_session(2, "a")]).await;
+    let first = fetch_within(&store, "me", one).await;
+    let delay = store.lock / 2;
+    store.provider.abandon_work_item(&first[0].lock_token, Some(delay), false).await.expect("held");
+    queue(&store, [of_session(3, "b")]).await;
+    assert_eq!(items(&fetch_within(&store, "me", one).await), [of_session(3, "b")], "`a` does not count");
+    assert_eq!(items(&fetch_within(&store, "me", one).await), []);
+    factory.advance(delay).await;
+    assert_eq!(items(&fetch_within(&store, "you", many).await), [], "it was not given up");
+    assert_eq!(items(&fetch_within(&store, "me", one).await), []);
+    assert_eq!(items(&fetch_within(&store, "you", many).await), [of_session(2, "a")], "now it was");
 }
 
 /// Where activities of a session run one at a time, the next is handed out when the one in progress has ended.
@@ -276,7 +365,7 @@ pub async fn a_busy_session_is_passed_over(factory: &dyn ProviderFactory) {
     if !store.provider.limits_sessions() {
         return;
     }
-    let limits = SessionLimits { max_owned: 10, overlap: SessionOverlap::OneAtATime };
+    let limits = limits(10, SessionOverlap::OneAtATime);
     queue(&store, [of_session(2, "s"), of_session(3, "s"), of_session(4, "t")]).await;
     let taken = fetch_within(&store, "me", limits).await;
     assert_eq!(items(&taken), [of_session(2, "s"), of_session(4, "t")]);

@@ -13,7 +13,10 @@ use super::fixture::{
     start, timer,
 };
 use crate::EventKind;
-use crate::providers::{Provider, SessionFetchConfig, TagFilter, WaitUntil, WorkItem};
+use crate::providers::support::one_work;
+use crate::providers::{
+    Provider, SessionFetchConfig, SessionLimits, SessionOverlap, TagFilter, WaitUntil, WorkItem, WorkRequest,
+};
 
 /// A fetch that waits in the background, with the instance that it will get.
 async fn waiting_turn(store: &Store<'_>) -> JoinHandle<Option<String>> {
@@ -211,6 +214,45 @@ pub async fn the_end_of_a_claim_ends_the_wait(factory: &dyn ProviderFactory) {
     let waiting = waiting_work(&store, Some(yours)).await;
     factory.advance(SHORT).await;
     assert_eq!(in_time(waiting).await, Some(routed_activity("a", 3, Some("s"), None)));
+}
+
+fn at_most_one_session(store: &Store<'_>, owner: &str, poll_timeout: Duration) -> WorkRequest {
+    WorkRequest {
+        session: Some(SessionFetchConfig { owner_id: owner.to_string(), lock_timeout: store.lock }),
+        session_limits: SessionLimits { max_running: 1, overlap: SessionOverlap::OneAtATime },
+        ..one_work(store.lock, poll_timeout, None, &TagFilter::DefaultOnly)
+    }
+}
+
+/// The end of an activity ends the wait of an owner at its limit for another session, and a claim that such an owner
+/// gives up ends the wait of another owner.
+pub async fn room_for_a_session_ends_the_wait(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.limits_sessions() {
+        return;
+    }
+    let of_session = |id, session| routed_activity("a", id, Some(session), None);
+    let fetch = async |owner, poll_timeout| {
+        let fetched = store.provider.fetch_work(at_most_one_session(&store, owner, poll_timeout)).await;
+        fetched.expect("a fetch does not fail").into_iter().next()
+    };
+    store.queue_work(of_session(2, "s")).await;
+    store.queue_work(of_session(3, "t")).await;
+    let first = fetch("me", Duration::ZERO).await.expect("of the first session");
+    let waiting = {
+        let (provider, request) = (Arc::clone(&store.provider), at_most_one_session(&store, "me", LONG));
+        tokio::spawn(async move { provider.fetch_work(request).await.expect("a fetch does not fail") })
+    };
+    settle().await;
+    store.provider.ack_work_item(&first.lock_token, None).await.expect("held");
+    let second: Vec<WorkItem> = in_time(waiting).await.into_iter().map(|work| work.item).collect();
+    assert_eq!(second, [of_session(3, "t")]);
+    let yours = SessionFetchConfig { owner_id: "you".to_string(), lock_timeout: store.lock };
+    let waiting = waiting_work(&store, Some(yours)).await;
+    store.queue_work(of_session(4, "s")).await;
+    settle().await;
+    assert!(fetch("me", Duration::ZERO).await.is_none(), "no room: `s` is given up");
+    assert_eq!(in_time(waiting).await, Some(of_session(4, "s")));
 }
 
 /// A fetch that is dropped keeps nothing: what it might have locked is there for the next.

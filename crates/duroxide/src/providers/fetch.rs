@@ -41,18 +41,25 @@ pub struct SessionFetchConfig {
 }
 
 /// How far a fetch may go with sessions. A store without the extension knows no limits.
+///
+/// An activity is *in progress* while a live lock holds its work item. A claimed session without one is *idle*.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// A free session is claimed only while the owner has fewer live claims than this. Sessions that it owns
-    /// are served in any case.
-    pub max_owned: usize,
+    /// How many sessions of the owner may have activities in progress at the same time. At this number no activity
+    /// of a free or idle session is handed out; sessions with activities in progress are served on. Idle sessions
+    /// do not count, however many the owner has claimed.
+    ///
+    /// A fetch at this number also gives up the owner's claims on idle sessions that have an activity which the
+    /// fetch would take otherwise: another owner may have room for them. A store may look at the oldest of many
+    /// waiting sessions only.
+    pub max_running: usize,
     /// Whether several activities of one session may be in progress.
     pub overlap: SessionOverlap,
 }
 
 impl SessionLimits {
     /// What the plain method asks for.
-    pub const NONE: Self = Self { max_owned: usize::MAX, overlap: SessionOverlap::Parallel };
+    pub const NONE: Self = Self { max_running: usize::MAX, overlap: SessionOverlap::Parallel };
 }
 
 /// Whether several activities of one session may be in progress.
@@ -73,6 +80,16 @@ pub enum Suspects {
     Refuse,
     /// Return at most one.
     AdmitOne,
+}
+
+impl Suspects {
+    /// Whether one may be returned.
+    pub(crate) fn are_admitted(self) -> bool {
+        match self {
+            Self::Refuse => false,
+            Self::AdmitOne => true,
+        }
+    }
 }
 
 /// A fetch of several instances at once.

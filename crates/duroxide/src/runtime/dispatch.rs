@@ -14,6 +14,7 @@ use super::backoff::OutageBackoff;
 use super::give_back::abandon;
 use super::node::Node;
 use super::process::ProcessScope;
+use super::sessions::{Asks, RunningSession};
 use super::suspects::{ALONE_DELAY, Answer, Queue, Suspicion};
 use super::{activity, turn};
 use crate::providers::{FetchedTurn, FetchedWork, ProviderError, Suspects, TurnRequest, WorkRequest};
@@ -42,6 +43,7 @@ impl Fetched {
 pub(super) struct Slot {
     _permit: OwnedSemaphorePermit,
     _suspect: Option<SuspectPermit>,
+    _session: Option<RunningSession>,
 }
 
 /// Held while its queue's suspect runs.
@@ -171,10 +173,16 @@ async fn fetch(
             Ok(Fetched::Turns(turns))
         }
         Queue::Activities => {
+            let (session, poll_timeout) = match node.sessions.asks(&node.options) {
+                Asks::Never => (None, poll_timeout),
+                // Soon there may be room; a fetch of such a store is not given up, or what it locked would be lost.
+                Asks::NotNow => (None, poll_timeout.min(node.options.dispatcher_min_poll_interval)),
+                Asks::For(config) => (Some(config), poll_timeout),
+            };
             let request = WorkRequest {
                 lock_timeout: node.options.worker_lock_timeout,
                 poll_timeout,
-                session: node.sessions.config(&node.options),
+                session,
                 session_limits: node.sessions.limits(),
                 tags: node.options.worker_tag_filter.clone(),
                 activities: node.routes_by_handler().then(|| node.handlers.activities()),
@@ -202,12 +210,20 @@ fn start_turns(node: &Arc<Node>, turns: Vec<FetchedTurn>, permits: Vec<OwnedSema
 
 fn start_activities(node: &Arc<Node>, work: Vec<FetchedWork>, permits: Vec<OwnedSemaphorePermit>) {
     for (fetched, permit) in work.into_iter().zip(permits) {
-        if columns_of(&fetched.item).session_id.is_some() {
-            node.sessions.used();
+        let session_id = columns_of(&fetched.item).session_id;
+        let session = session_id.and_then(|session_id| node.sessions.begin(session_id));
+        if session_id.is_some() && session.is_none() {
+            // There was room when it was asked for; meanwhile another fetch has used it.
+            let no_room = Refused { delay: None, queue: None };
+            node.spawn(refuse(node.clone(), Queue::Activities, fetched.lock_token, no_room));
+            continue;
         }
         let suspicion = Suspicion::of(fetched.suspect, fetched.attempts, node.options.max_attempts);
         match admit(node, Queue::Activities, suspicion, permit) {
-            Ok(slot) => node.spawn(activity::process(node.clone(), fetched, slot)),
+            Ok(slot) => {
+                let slot = Slot { _session: session, ..slot };
+                node.spawn(activity::process(node.clone(), fetched, slot));
+            }
             Err(refused) => {
                 node.spawn(refuse(node.clone(), Queue::Activities, fetched.lock_token, refused));
             }
@@ -215,11 +231,11 @@ fn start_activities(node: &Arc<Node>, work: Vec<FetchedWork>, permits: Vec<Owned
     }
 }
 
-/// A suspect that may not run now.
+/// An item that may not run now.
 struct Refused {
     /// How long it is left alone.
-    delay: Duration,
-    /// Its queue is taken while it is given back.
+    delay: Option<Duration>,
+    /// The queue of a suspect is taken while it is given back.
     queue: Option<SuspectPermit>,
 }
 
@@ -234,18 +250,18 @@ fn admit(
     match answer {
         Answer::MayRun => {
             let suspect = (suspicion != Suspicion::None).then(|| SuspectPermit { process, queue });
-            Ok(Slot { _permit: permit, _suspect: suspect })
+            Ok(Slot { _permit: permit, _suspect: suspect, _session: None })
         }
-        Answer::QueueTaken => Err(Refused { delay: SUSPECT_DELAY, queue: None }),
+        Answer::QueueTaken => Err(Refused { delay: Some(SUSPECT_DELAY), queue: None }),
         Answer::NotAlone => {
-            Err(Refused { delay: ALONE_DELAY, queue: Some(SuspectPermit { process, queue }) })
+            Err(Refused { delay: Some(ALONE_DELAY), queue: Some(SuspectPermit { process, queue }) })
         }
     }
 }
 
-/// Gives a suspect back uncounted: another one runs now.
+/// Gives an item back uncounted: others run now.
 async fn refuse(node: Arc<Node>, queue: Queue, token: String, refused: Refused) {
-    abandon(&node, queue, &token, Some(refused.delay), true).await;
+    abandon(&node, queue, &token, refused.delay, true).await;
     if let Some(queue) = refused.queue {
         // However many there are, they are not fetched and given back in a loop.
         pause_unless_stopping(&node, SUSPECT_DELAY).await;

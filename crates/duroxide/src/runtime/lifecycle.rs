@@ -91,7 +91,7 @@ impl Runtime {
             orchestrations,
             start_id: format!("{:032x}", options.process.entropy()),
             filter: DispatcherCapabilityFilter { supported_duroxide_versions: vec![range] },
-            sessions: Arc::new(Sessions::new(&node_id, &options)),
+            sessions: Arc::new(Sessions::new(&node_id, &options, provider.as_ref())),
             node_id,
             counters: Arc::new(Counters::default()),
             live: Arc::new(LiveExecutions::new(options.max_live_executions)),

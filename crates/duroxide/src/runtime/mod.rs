@@ -27,6 +27,7 @@ mod options;
 #[doc(hidden)]
 pub mod process;
 mod questions;
+mod recent_sessions;
 pub mod registry;
 mod retention;
 mod sessions;

@@ -50,8 +50,9 @@ pub struct RuntimeOptions {
     pub session_idle_timeout: Duration,
     /// How often orphaned sessions are removed. 300 s.
     pub session_cleanup_interval: Duration,
-    /// Sessions that this runtime owns at most; beyond it no free session is claimed, and those it owns are
-    /// served all the same. 0 means that it takes no activities of sessions. 10.
+    /// Sessions of which this runtime runs activities at the same time, at most. Sessions that it owns and that have
+    /// no activity in progress do not count. While it runs as many as this, activities of others wait, and go to
+    /// another worker that has room. 0 means that it takes no activities of sessions. 10.
     pub max_sessions_per_runtime: usize,
     /// A name that stays the same when the process restarts, and that no other process has: it owns the sessions,
     /// so a process that comes back under it has them at once. With it the activities of one session run in

@@ -1,8 +1,8 @@
 //! The sessions that a runtime owns.
 //!
 //! The store decides who owns a session, in the transaction of each fetch and by its own clock; nothing here is
-//! believed in its place. This module only keeps claims alive while they are in use, and lets activities of one
-//! session run one at a time where the store cannot.
+//! believed in its place. This module only keeps claims alive while they are in use. Where the store cannot, it also
+//! lets activities of one session run one at a time, and those of so many sessions at most.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,34 +15,60 @@ use super::backoff::OutageBackoff;
 use super::insist::first_answer;
 use super::keeper::LockTimes;
 use super::node::Node;
-use crate::providers::{SessionFetchConfig, SessionLimits, SessionOverlap};
+use super::recent_sessions::RecentSessions;
+use crate::providers::{Provider, SessionFetchConfig, SessionLimits, SessionOverlap};
 
 /// The sessions of one owner: this runtime.
 pub(super) struct Sessions {
     owner: String,
     limits: SessionLimits,
+    counted_by: CountedBy,
     state: Mutex<State>,
     first_used: Notify,
 }
 
+/// Who sees to it that activities of no more sessions run than may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CountedBy {
+    /// The store hands out nothing else.
+    Store,
+    /// This runtime, for a store that knows no limits.
+    Runtime,
+}
+
+/// How a fetch asks for activities of sessions.
+pub(super) enum Asks {
+    /// This runtime takes none.
+    Never,
+    /// It has no room for another session now.
+    NotNow,
+    For(SessionFetchConfig),
+}
+
 #[derive(Default)]
 struct State {
-    /// Counts fetched activities of sessions.
-    uses: u64,
+    recent: RecentSessions,
     /// Whether this owner may have a live claim.
     claims: bool,
     gates: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
+    /// Sessions with fetched activities, and how many.
+    running: BTreeMap<String, usize>,
 }
 
 impl Sessions {
-    pub(super) fn new(owner: &str, options: &RuntimeOptions) -> Self {
+    pub(super) fn new(owner: &str, options: &RuntimeOptions, store: &dyn Provider) -> Self {
         let overlap = if options.worker_node_id.is_some() {
             SessionOverlap::Parallel
         } else {
             SessionOverlap::OneAtATime
         };
-        let limits = SessionLimits { max_owned: options.max_sessions_per_runtime, overlap };
-        Self { owner: owner.to_string(), limits, state: Mutex::default(), first_used: Notify::new() }
+        Self {
+            owner: owner.to_string(),
+            limits: SessionLimits { max_running: options.max_sessions_per_runtime, overlap },
+            counted_by: if store.limits_sessions() { CountedBy::Store } else { CountedBy::Runtime },
+            state: Mutex::default(),
+            first_used: Notify::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -53,21 +79,41 @@ impl Sessions {
         self.limits
     }
 
-    /// What a fetch says about sessions; `None` if this runtime takes none.
-    pub(super) fn config(&self, options: &RuntimeOptions) -> Option<SessionFetchConfig> {
-        (self.limits.max_owned > 0).then(|| SessionFetchConfig {
+    /// How a fetch asks for activities of sessions.
+    pub(super) fn asks(&self, options: &RuntimeOptions) -> Asks {
+        if self.limits.max_running == 0 {
+            return Asks::Never;
+        }
+        if self.is_full(&self.lock()) {
+            return Asks::NotNow;
+        }
+        Asks::For(SessionFetchConfig {
             owner_id: self.owner.clone(),
             lock_timeout: options.session_lock_timeout,
         })
     }
 
-    /// Notes that an activity of a session was fetched: its claim needs care from now on.
-    pub(super) fn used(&self) {
+    /// Whether this runtime must see to it that no other session is begun.
+    fn is_full(&self, state: &State) -> bool {
+        match self.counted_by {
+            CountedBy::Store => false,
+            CountedBy::Runtime => state.running.len() >= self.limits.max_running,
+        }
+    }
+
+    /// Notes that an activity of a session was fetched: its claim needs care from now on. `None` if there is no room
+    /// for the session.
+    pub(super) fn begin(self: &Arc<Self>, session_id: &str) -> Option<RunningSession> {
         let mut state = self.lock();
-        state.uses += 1;
+        state.recent.used(session_id);
         if !std::mem::replace(&mut state.claims, true) {
             self.first_used.notify_one();
         }
+        if self.is_full(&state) && !state.running.contains_key(session_id) {
+            return None;
+        }
+        *state.running.entry(session_id.to_string()).or_default() += 1;
+        Some(RunningSession { sessions: self.clone(), session_id: session_id.to_string() })
     }
 
     /// Waits for the session's turn, if its activities run one at a time. A store that knows the limits hands out
@@ -84,6 +130,24 @@ impl Sessions {
                     guard: Some(guard),
                 })
             }
+        }
+    }
+}
+
+/// Held from the fetch of an activity of a session to its end.
+pub(super) struct RunningSession {
+    sessions: Arc<Sessions>,
+    session_id: String,
+}
+
+impl Drop for RunningSession {
+    fn drop(&mut self) {
+        let mut state = self.sessions.lock();
+        state.recent.used(&self.session_id);
+        let Some(running) = state.running.get_mut(&self.session_id) else { return };
+        *running -= 1;
+        if *running == 0 {
+            state.running.remove(&self.session_id);
         }
     }
 }
@@ -114,7 +178,7 @@ pub(super) async fn keep_claims(node: Arc<Node>) {
     let times = LockTimes::new(options.session_lock_timeout, options.session_lock_renewal_buffer);
     let mut outage = OutageBackoff::default();
     // The process that had this name before may have left claims behind.
-    let mut renew_now = options.worker_node_id.is_some() && sessions.limits.max_owned > 0;
+    let mut renew_now = options.worker_node_id.is_some() && sessions.limits.max_running > 0;
     loop {
         if !renew_now {
             if !sessions.lock().claims {
@@ -122,22 +186,19 @@ pub(super) async fn keep_claims(node: Arc<Node>) {
             }
             tokio::time::sleep(times.renew_after).await;
         }
-        let uses = sessions.lock().uses;
-        let owners = [sessions.owner.as_str()];
-        let renew = || {
-            node.provider.renew_session_lock(
-                &owners,
-                options.session_lock_timeout,
-                options.session_idle_timeout,
-            )
+        let (uses, idle_time) = {
+            let recent = &sessions.lock().recent;
+            (recent.uses(), recent.idle_time_kept(options.session_idle_timeout))
         };
+        let owners = [sessions.owner.as_str()];
+        let renew = || node.provider.renew_session_lock(&owners, options.session_lock_timeout, idle_time);
         let Some(renewed) = first_answer(times.ask_again_after(), || true, renew).await else { continue };
         match renewed {
             Ok(renewed) => {
                 outage.reset();
                 renew_now = false;
                 let mut state = sessions.lock();
-                if renewed > 0 || state.uses == uses {
+                if renewed > 0 || state.recent.uses() == uses {
                     state.claims = renewed > 0;
                 }
             }
@@ -157,7 +218,7 @@ pub(super) async fn remove_orphans(node: Arc<Node>) {
     loop {
         tokio::time::sleep_until(next).await;
         next = Instant::now() + options.session_cleanup_interval;
-        if node.sessions.lock().uses == 0 {
+        if node.sessions.lock().recent.uses() == 0 {
             continue;
         }
         if let Err(error) = node.provider.cleanup_orphaned_sessions(options.session_idle_timeout).await {

@@ -33,7 +33,7 @@ impl Pair {
                         lock_timeout: ms(lock),
                     }),
                     session_limits: SessionLimits {
-                        max_owned: if limits.0 < 3 { limits.0.into() } else { usize::MAX },
+                        max_running: if limits.0 < 3 { limits.0.into() } else { usize::MAX },
                         overlap: if limits.1 { SessionOverlap::OneAtATime } else { SessionOverlap::Parallel },
                     },
                     tags: tag_filter(*tags),
@@ -109,12 +109,21 @@ impl Pair {
 
     async fn fetch_work(&mut self, request: WorkRequest) -> Result<(), String> {
         let routed = request.activities.is_some();
+        let claimed = self.claimed_sessions();
         let memory = self.memory.fetch_work(request.clone()).await.map_err(|error| error.to_string())?;
+        if self.claimed_sessions() < claimed {
+            self.count("give a claim up");
+        }
         let other = self.other.fetch_work(request).await.map_err(|error| error.to_string())?;
         if routed && !memory.is_empty() {
             self.count("fetch work by handler");
         }
         self.agree_on_work(memory, other)
+    }
+
+    fn claimed_sessions(&self) -> usize {
+        let now = i64::try_from(self.now()).expect("a time of the tests");
+        self.memory.snapshot().sessions.values().filter(|session| now < session.locked_until).count()
     }
 
     pub(crate) fn agree_on_work(

@@ -84,6 +84,7 @@ const MUST_HAPPEN: &[&str] = &[
     "fetch work",
     "fetch suspected work",
     "fetch work of a session",
+    "give a claim up",
     "ack work",
     "ack work: LockLost",
     "ack work: Invalid",

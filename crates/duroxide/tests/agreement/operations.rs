@@ -279,7 +279,7 @@ fn refused_too() -> impl Strategy<Value = Message> {
 }
 
 fn work() -> impl Strategy<Value = Work> {
-    let route = (proptest::option::weighted(0.6, 0_u8..2), proptest::option::weighted(0.2, 0_u8..2));
+    let route = (proptest::option::weighted(0.6, 0_u8..3), proptest::option::weighted(0.2, 0_u8..2));
     (instance(), id(), route, proptest::bool::weighted(0.3))
         .prop_map(|(instance, id, (session, tag), within)| Work { instance, id, session, tag, within })
 }

@@ -144,7 +144,7 @@ impl Session {
             lock_timeout: Duration::from_secs(60),
             poll_timeout: Duration::ZERO,
             session: None,
-            session_limits: SessionLimits { max_owned: usize::MAX, overlap: SessionOverlap::Parallel },
+            session_limits: SessionLimits { max_running: usize::MAX, overlap: SessionOverlap::Parallel },
             tags: TagFilter::Any,
             activities: match takes {
                 Takes::Anything => None,

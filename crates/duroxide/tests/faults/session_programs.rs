@@ -213,37 +213,50 @@ async fn a_session_that_idles_moves_to_a_worker_that_is_free_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_beyond_the_capacity_of_a_worker_hold_up_none_that_it_owns() {
+async fn sessions_beyond_the_capacity_of_a_worker_wait_for_what_it_runs_and_not_for_what_it_owns() {
     let world = World::new();
     let log = Arc::new(Log::default());
-    let two = RuntimeOptions { max_sessions_per_runtime: 2, ..node(1) };
-    let first = start(&world, &log, two).await;
+    let two = |seed| RuntimeOptions { max_sessions_per_runtime: 2, ..node(seed) };
+    let first = start(&world, &log, two(1)).await;
     world.client.start_orchestration("a", "Twice", "a 60 10").await.expect("start");
     world.client.start_orchestration("b", "Twice", "b 60 10").await.expect("start");
     let owner = log.ended(2).await[0].node.clone();
-    // All of these wait for a session that this worker may not claim, ahead of what comes later.
-    for n in 0..50 {
-        world
-            .client
-            .start_orchestration(format!("w{n}"), "Twice", format!("w{n} 0 10"))
-            .await
-            .expect("start");
-    }
-    tokio::time::sleep(Duration::from_secs(30)).await;
     let begun = Instant::now();
-    world.client.start_orchestration("chain", "Chain", "a").await.expect("start");
-    assert_eq!(world.output("chain").await, "over");
-    assert!(begun.elapsed() < Duration::from_secs(2), "held up for {:?}", begun.elapsed());
-    for id in ["a", "b"] {
-        assert_eq!(world.output(id).await, format!("{owner} {owner}"));
+    for n in 0..50 {
+        let session = format!("w{n} 0 10");
+        world.client.start_orchestration(format!("w{n}"), "Twice", session).await.expect("start");
     }
-    assert!(log.runs().iter().all(|run| run.session == "a" || run.session == "b"), "{:?}", log.runs());
-    let second = start(&world, &log, node(2)).await;
-    // Ten at a time by default; the others follow as sessions idle.
+    world.client.start_orchestration("chain", "Chain", "a").await.expect("start");
     for n in 0..50 {
         world.output(&format!("w{n}")).await;
     }
+    assert_eq!(world.output("chain").await, "over");
+    // A hundred and twenty activities of 10 ms each, two at a time.
+    assert!(begun.elapsed() < Duration::from_secs(2), "held up for {:?}", begun.elapsed());
+    for id in ["a", "b"] {
+        assert_eq!(world.output(id).await, format!("{owner} {owner}"), "a session comes back to its owner");
+    }
     check_owners(&log.runs());
+    assert_eq!(most_at_once(&log.runs(), |_| true), 2);
+    // Two that run for long: the others wait for a worker with room.
+    for id in ["c", "d"] {
+        world.client.start_orchestration(id, "Twice", format!("{id} 0 100000")).await.expect("start");
+    }
+    let running = log.begun(log.runs().len() + 2).await.len();
+    for id in ["x", "y", "z"] {
+        world.client.start_orchestration(id, "Twice", format!("{id} 0 10")).await.expect("start");
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(log.runs().len(), running, "two sessions run, and no third");
+    let second = start(&world, &log, two(2)).await;
+    let begun = Instant::now();
+    for id in ["x", "y", "z"] {
+        assert!(!world.output(id).await.contains(&owner), "the other worker ran {id}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(1), "took {:?}", begun.elapsed());
+    for id in ["c", "d"] {
+        assert_eq!(world.output(id).await, format!("{owner} {owner}"), "what runs stays");
+    }
     first.shutdown(None).await;
     second.shutdown(None).await;
 }

@@ -10,6 +10,7 @@
 //! | `ready` | the index that a fetch looks at |
 //! | `state` | all rows, lock checks |
 //! | `messages`, `turns`, `ack`, `work` | one queue operation each |
+//! | `sessions` | who owns sessions, and how many an owner runs at a time |
 //! | `read`, `deletion`, `admin` | everything without a lock |
 //! | `nodes`, `sweep` | who works on the store, and what none of them can do |
 //! | `waiting` | who is woken when |
@@ -28,6 +29,7 @@ mod read;
 mod ready;
 mod redrive;
 mod rows;
+mod sessions;
 mod snapshot;
 mod state;
 mod sweep;

@@ -62,6 +62,22 @@ impl<K: Ord + Clone> ReadyIndex<K> {
         counted.filter(|(_, ready)| *ready > 0).collect()
     }
 
+    /// The keys for which something is ready.
+    pub(super) fn ready_keys(&self, now: Ms, admit_suspects: bool) -> impl Iterator<Item = &K> {
+        let ready =
+            move |lane: &BTreeSet<(Ms, u64)>| lane.first().is_some_and(|(ready_at, _)| *ready_at <= now);
+        let any = move |lanes: &Lanes| ready(&lanes.clean) || (admit_suspects && ready(&lanes.suspect));
+        self.by_key.iter().filter(move |(_, lanes)| any(lanes)).map(|(key, _)| key)
+    }
+
+    /// When the next row of these keys becomes ready.
+    pub(super) fn next_ready(&self, now: Ms, counts: impl Fn(&K) -> bool) -> Option<Ms> {
+        let after = (now, u64::MAX);
+        let next = |lane: &BTreeSet<(Ms, u64)>| lane.range(after..).next().map(|(ready_at, _)| *ready_at);
+        let counted = self.by_key.iter().filter(|(key, _)| counts(key));
+        counted.flat_map(|(_, lanes)| [next(&lanes.clean), next(&lanes.suspect)]).flatten().min()
+    }
+
     /// The row that has been ready longest. `open_from` says from when on a key may be taken, if ever.
     pub(super) fn oldest(&self, now: Ms, admit_suspects: bool, open_from: impl Fn(&K) -> Option<Ms>) -> Pick {
         let mut oldest: Option<((Ms, u64), bool)> = None;

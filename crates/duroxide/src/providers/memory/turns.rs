@@ -64,11 +64,7 @@ impl State {
         let stopped = !self.early.is_empty() && Protection::UnknownInstancesStopNobody.is_off();
         let mut room = limits::MAX_EVENTS_PER_FETCH;
         while turns.len() < request.max_items.max(1) && !stopped {
-            let admit_suspects = match suspects {
-                Suspects::AdmitOne => true,
-                Suspects::Refuse => false,
-            };
-            let pick = self.ready_turns.oldest(now, admit_suspects, |key| open_from(request, key));
+            let pick = self.ready_turns.oldest(now, suspects.are_admitted(), |key| open_from(request, key));
             let (seq, suspect) = match pick {
                 Pick::Ready { seq, suspect } => (seq, suspect),
                 Pick::NotBefore(next) if turns.is_empty() => return Fetched::NotBefore(next),

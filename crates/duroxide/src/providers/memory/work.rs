@@ -1,4 +1,4 @@
-//! Work items: activities to run, and the sessions that some of them belong to.
+//! Work items: activities to run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,14 +7,11 @@ use duroxide_core::{AppErrorKind, ErrorDetails, ItemKind, WorkItem, columns_of};
 
 use super::messages::check_message;
 use super::ready::Pick;
-use super::rows::{Ms, SessionRow, Stored, Suspicion, WorkKey, WorkLock, WorkRoute, WorkRow, to_ms};
+use super::rows::{Ms, Stored, Suspicion, WorkKey, WorkLock, WorkRoute, WorkRow, to_ms};
 use super::state::{State, check_instance, invalid};
 use super::turns::Fetched;
 use crate::clock::millis;
-use crate::providers::{
-    FetchedWork, OrchestrationRef, ProviderError, SessionFetchConfig, SessionOverlap, Suspects, WaitingByTag,
-    WorkRequest,
-};
+use crate::providers::{FetchedWork, OrchestrationRef, ProviderError, Suspects, WaitingByTag, WorkRequest};
 
 /// Checks that an item belongs into the worker queue.
 pub(super) fn check_work(operation: &str, item: &WorkItem) -> Result<(), ProviderError> {
@@ -92,17 +89,17 @@ impl State {
         let mut items = Vec::new();
         let mut suspects = request.suspects;
         while items.len() < request.max_items.max(1) {
-            let admit_suspects = match suspects {
-                Suspects::AdmitOne => true,
-                Suspects::Refuse => false,
-            };
             let room = self.room_for_session(now, request);
+            self.give_up_claims(now, request, suspects, room);
             let pick = self
                 .ready_work
-                .oldest(now, admit_suspects, |route| self.open_from(now, request, room, route));
+                .oldest(now, suspects.are_admitted(), |route| self.open_from(now, request, room, route));
             let (seq, suspect) = match pick {
                 Pick::Ready { seq, suspect } => (seq, suspect),
-                Pick::NotBefore(next) if items.is_empty() => return Fetched::NotBefore(next),
+                Pick::NotBefore(next) if items.is_empty() => {
+                    let claim = self.next_claim_to_give_up(now, request, room);
+                    return Fetched::NotBefore(next.into_iter().chain(claim).min());
+                }
                 Pick::NotBefore(_) => break,
             };
             if let Some(item) = self.take_work(now, seq, request) {
@@ -112,52 +109,10 @@ impl State {
                 }
             }
         }
+        // The last item may have used up the room.
+        let room = self.room_for_session(now, request);
+        self.give_up_claims(now, request, suspects, room);
         Fetched::Items(items)
-    }
-
-    /// From when on the owner may claim another session, if ever.
-    fn room_for_session(&self, now: Ms, request: &WorkRequest) -> Option<Ms> {
-        let config = request.session.as_ref()?;
-        let max_owned = request.session_limits.max_owned;
-        if max_owned == usize::MAX {
-            return Some(Ms::MIN);
-        }
-        let owned = || {
-            let live = |session: &&SessionRow| now < session.locked_until && session.owner == config.owner_id;
-            self.sessions.values().filter(live)
-        };
-        if owned().count() < max_owned {
-            Some(Ms::MIN)
-        } else {
-            owned().map(|session| session.locked_until).min()
-        }
-    }
-
-    /// Until when an activity of the session is in progress, if that keeps others of it waiting.
-    fn busy_until(&self, now: Ms, request: &WorkRequest, session_id: &str) -> Option<Ms> {
-        match request.session_limits.overlap {
-            SessionOverlap::Parallel => None,
-            SessionOverlap::OneAtATime => {
-                let locked = self.locked_by_session.get(session_id)?;
-                locked.values().copied().max().filter(|until| now < *until)
-            }
-        }
-    }
-
-    /// From when on a worker may take items of this route.
-    fn open_from(&self, now: Ms, request: &WorkRequest, room: Option<Ms>, route: &WorkRoute) -> Option<Ms> {
-        let known = request.activities.as_ref().is_none_or(|names| names.contains(&route.name));
-        if !known || !request.tags.matches(route.tag.as_deref()) {
-            return None;
-        }
-        let Some(session_id) = &route.session_id else { return Some(Ms::MIN) };
-        let config = request.session.as_ref()?;
-        let claim = self.sessions.get(session_id).filter(|session| now < session.locked_until);
-        match claim {
-            Some(session) if session.owner != config.owner_id => Some(session.locked_until),
-            Some(_) => Some(self.busy_until(now, request, session_id).unwrap_or(Ms::MIN)),
-            None => room,
-        }
     }
 
     /// Locks a work item that is ready. `None` when it had to be set aside.
@@ -187,25 +142,6 @@ impl State {
             .get(item.instance())
             .map(|row| OrchestrationRef { name: row.name.clone(), version: row.version.clone() });
         Some(FetchedWork { item, lock_token: token, attempts, suspect, orchestration, progress })
-    }
-
-    /// A claim lasts at least as long as the lock of any item of its session.
-    fn claim_session(
-        &mut self,
-        now: Ms,
-        session_id: String,
-        config: &SessionFetchConfig,
-        item_locked_until: Ms,
-    ) {
-        let locked_until = now.saturating_add(to_ms(millis(config.lock_timeout))).max(item_locked_until);
-        let claim = SessionRow { owner: config.owner_id.clone(), locked_until, last_activity_at: now };
-        let session = self.sessions.entry(session_id).or_insert_with(|| claim.clone());
-        if session.locked_until <= now {
-            *session = claim;
-        } else {
-            session.last_activity_at = now;
-            session.locked_until = session.locked_until.max(item_locked_until);
-        }
     }
 
     /// Sets an undecodable work item aside and fails its activity, so that nobody waits for it in vain.
@@ -316,40 +252,5 @@ impl State {
     pub(super) fn lost_work(&self, now: Ms, tokens: &[String]) -> Vec<String> {
         let lost = |token: &&String| self.holder_of_work(now, "lost_work_items", token).is_err();
         tokens.iter().filter(lost).cloned().collect()
-    }
-
-    fn note_activity(&mut self, now: Ms, session_id: Option<&str>, item_locked_until: Ms) {
-        if let Some(session) = session_id.and_then(|session_id| self.sessions.get_mut(session_id)) {
-            session.last_activity_at = now;
-            session.locked_until = session.locked_until.max(item_locked_until);
-        }
-    }
-
-    pub(super) fn renew_sessions(
-        &mut self,
-        now: Ms,
-        owners: &[&str],
-        extend_for: Duration,
-        idle_timeout: Duration,
-    ) -> usize {
-        let idle = to_ms(millis(idle_timeout));
-        let mut renewed = 0;
-        for (id, session) in &mut self.sessions {
-            let live = now < session.locked_until && owners.contains(&session.owner.as_str());
-            if live && session.last_activity_at.saturating_add(idle) >= now {
-                let items = self.locked_by_session.get(id).and_then(|items| items.values().copied().max());
-                let until = now.saturating_add(to_ms(millis(extend_for)));
-                session.locked_until = until.max(items.unwrap_or(until));
-                renewed += 1;
-            }
-        }
-        renewed
-    }
-
-    pub(super) fn cleanup_sessions(&mut self, now: Ms) -> usize {
-        let before = self.sessions.len();
-        let queued = &self.queued_by_session;
-        self.sessions.retain(|id, session| now < session.locked_until || queued.contains_key(id));
-        before - self.sessions.len()
     }
 }

@@ -7,18 +7,22 @@ use super::fault::Fault;
 use super::fetch_work::{Candidate, accepted};
 use super::route_work::Lane;
 use super::tx::Tx;
-use super::values::{Ms, after, to_column};
+use super::values::{Ms, NEVER, after, to_column};
 use super::work::Place;
 use crate::clock::millis;
 use crate::providers::{SessionFetchConfig, SessionOverlap, Suspects, WorkRequest};
 
+/// How many waiting sessions of a tag and an activity are looked at for claims to give up. What stands before them
+/// is taken by owners with room; then those behind come up.
+const LOOKED_AT_WITHOUT_ROOM: u32 = 64;
+
 /// The oldest ready item of the sessions that are free or owned by who asks.
 ///
 /// Looks at the heads of sessions, oldest first, and passes those that somebody else owns or that are busy. How
-/// many that can be is bounded by what all owners hold, not by what is queued. An owner that holds as many as it
-/// may looks at its own sessions only.
+/// many that can be is bounded by what all owners hold, not by what is queued. An owner without room for another
+/// session looks at those only that have something in progress, and gives up the idle ones that wait for it.
 pub(super) fn oldest(
-    tx: &Tx<'_>,
+    tx: &mut Tx<'_>,
     request: &WorkRequest,
     suspects: Suspects,
     next_due: &mut Ms,
@@ -35,27 +39,28 @@ pub(super) fn oldest(
     if tx.db.first(ANY, [], |_| Ok(()))?.is_none() {
         return Ok(None);
     }
-    let full = is_full(tx, request, config, next_due)?;
+    let room = room(tx, request, config, next_due)?;
     let tags = match accepted(&request.tags) {
         Some(tags) => tags,
         None => tx.db.all(TAGS, [], |row| row.get(0))?,
     };
-    let kinds: &[bool] = match suspects {
-        Suspects::AdmitOne => &[false, true],
-        Suspects::Refuse => &[false],
-    };
+    let kinds: &[bool] = if suspects.are_admitted() { &[false, true] } else { &[false] };
     let mut oldest: Option<Candidate> = None;
     for tag in &tags {
         for suspect in kinds {
             let lane = Lane { tag, suspect: *suspect };
-            if full {
-                let head = oldest_owned_head(tx, request, config, lane, next_due)?;
+            if room == Room::Full {
+                let head = oldest_head_in_progress(tx, request, config, lane, next_due)?;
                 oldest = oldest.into_iter().chain(head).min();
-                continue;
             }
             for name in names(tx, lane)?.iter().filter(|name| is_known(request, name)) {
-                let head = oldest_head(tx, request, config, lane, name, next_due)?;
-                oldest = oldest.into_iter().chain(head).min();
+                match room {
+                    Room::Full => give_up_claims(tx, config, lane, name, next_due)?,
+                    Room::Free => {
+                        let head = oldest_head(tx, request, config, lane, name, next_due)?;
+                        oldest = oldest.into_iter().chain(head).min();
+                    }
+                }
             }
         }
     }
@@ -78,65 +83,122 @@ fn names(tx: &Tx<'_>, lane: Lane<'_>) -> Result<Vec<String>, Fault> {
     Ok(tx.db.all(SQL, (lane.tag, lane.suspect), |row| row.get(0))?)
 }
 
-/// Whether the owner holds as many sessions as it may. Then the end of a claim is the next chance for others.
-fn is_full(
+/// Whether an owner may begin with a session that has nothing in progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Free,
+    /// As many of its sessions as it allows have something in progress.
+    Full,
+}
+
+/// Whether the owner has room for another session. If not, the end of a lock is the next chance.
+fn room(
     tx: &Tx<'_>,
     request: &WorkRequest,
     config: &SessionFetchConfig,
     next_due: &mut Ms,
-) -> Result<bool, Fault> {
-    const OWNED: &str = "SELECT count(*), min(locked_until) FROM sessions INDEXED BY sessions_owner \
-         WHERE owner = ?1 AND locked_until > ?2";
-    let max_owned = request.session_limits.max_owned;
-    if max_owned == usize::MAX {
-        return Ok(false);
+) -> Result<Room, Fault> {
+    const RUNNING: &str = "SELECT count(*), min(until) FROM ( \
+           SELECT max(w.ready_at) AS until FROM work_items w INDEXED BY work_items_locked_of_session \
+           CROSS JOIN sessions s ON s.session_id = w.session_id \
+           WHERE w.session_id IS NOT NULL AND w.lock_nonce <> -9223372036854775808 AND w.ready_at > ?2 \
+             AND s.owner = ?1 AND s.locked_until > ?2 GROUP BY w.session_id)";
+    let max_running = request.session_limits.max_running;
+    if max_running == usize::MAX {
+        return Ok(Room::Free);
     }
-    let owned: Option<(i64, Option<Ms>)> =
-        tx.db.first(OWNED, (&config.owner_id, tx.now), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (owned, first_end) = owned.unwrap_or((0, None));
-    let full = usize::try_from(owned).is_ok_and(|owned| owned >= max_owned);
-    if full {
-        *next_due = (*next_due).min(first_end.unwrap_or(Ms::MAX));
+    let running: Option<(i64, Option<Ms>)> =
+        tx.db.first(RUNNING, (&config.owner_id, tx.now), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (running, first_end) = running.unwrap_or((0, None));
+    if usize::try_from(running).is_ok_and(|running| running < max_running) {
+        return Ok(Room::Free);
     }
-    Ok(full)
+    *next_due = (*next_due).min(first_end.unwrap_or(NEVER));
+    Ok(Room::Full)
 }
 
 /// Until when an activity of the session is in progress, if that keeps others of it waiting.
 fn busy_until(tx: &Tx<'_>, request: &WorkRequest, session_id: &str) -> rusqlite::Result<Option<Ms>> {
-    const SQL: &str = "SELECT max(ready_at) FROM work_items INDEXED BY work_items_locked_of_session \
-         WHERE session_id = ?1 AND lock_nonce <> -9223372036854775808 AND ready_at > ?2";
     match request.session_limits.overlap {
         SessionOverlap::Parallel => Ok(None),
-        SessionOverlap::OneAtATime => Ok(tx.db.first(SQL, (session_id, tx.now), |row| row.get(0))?.flatten()),
+        SessionOverlap::OneAtATime => running_until(tx, session_id),
     }
 }
 
-fn oldest_owned_head(
+/// Until when an activity of the session is in progress, unless its lock is renewed.
+fn running_until(tx: &Tx<'_>, session_id: &str) -> rusqlite::Result<Option<Ms>> {
+    const SQL: &str = "SELECT max(ready_at) FROM work_items INDEXED BY work_items_locked_of_session \
+         WHERE session_id = ?1 AND lock_nonce <> -9223372036854775808 AND ready_at > ?2";
+    Ok(tx.db.first(SQL, (session_id, tx.now), |row| row.get(0))?.flatten())
+}
+
+/// The oldest ready item of the owner's sessions that have something in progress.
+fn oldest_head_in_progress(
     tx: &Tx<'_>,
     request: &WorkRequest,
     config: &SessionFetchConfig,
     lane: Lane<'_>,
     next_due: &mut Ms,
 ) -> Result<Option<Candidate>, Fault> {
-    const HEADS: &str = "SELECT h.ready_at, h.work_id, s.session_id, h.name FROM sessions s INDEXED BY sessions_owner \
-         CROSS JOIN session_heads h ON h.session_id = s.session_id AND h.tag = ?2 AND h.suspect = ?3 \
-         WHERE s.owner = ?1 AND s.locked_until > ?4";
-    let heads: Vec<(Candidate, String, String)> =
-        tx.db.all(HEADS, (&config.owner_id, lane.tag, lane.suspect, tx.now), |row| {
-            let head = Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: lane.suspect };
-            Ok((head, row.get(2)?, row.get(3)?))
-        })?;
-    let mut oldest: Option<Candidate> = None;
-    for (candidate, session_id, _) in heads.into_iter().filter(|(_, _, name)| is_known(request, name)) {
-        let ready_at = candidate.ready_at;
-        let open_from = ready_at.max(busy_until(tx, request, &session_id)?.unwrap_or(Ms::MIN));
-        if open_from > tx.now {
-            *next_due = (*next_due).min(open_from);
-            continue;
-        }
-        oldest = Some(oldest.map_or(candidate, |other| other.min(candidate)));
+    const HEADS: &str = "SELECT h.ready_at, h.work_id, h.name FROM ( \
+           SELECT DISTINCT w.session_id FROM work_items w INDEXED BY work_items_locked_of_session \
+           WHERE w.session_id IS NOT NULL AND w.lock_nonce <> -9223372036854775808 AND w.ready_at > ?4) r \
+         CROSS JOIN sessions s ON s.session_id = r.session_id AND s.owner = ?1 AND s.locked_until > ?4 \
+         CROSS JOIN session_heads h ON h.session_id = r.session_id AND h.tag = ?2 AND h.suspect = ?3";
+    match request.session_limits.overlap {
+        // The next one may begin when a lock ends, which is known to be waited for.
+        SessionOverlap::OneAtATime => return Ok(None),
+        SessionOverlap::Parallel => {}
     }
+    let mut oldest: Option<Candidate> = None;
+    tx.db.each(HEADS, (&config.owner_id, lane.tag, lane.suspect, tx.now), |row| {
+        let head = Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: lane.suspect };
+        if !is_known(request, &row.get::<_, String>(2)?) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if head.ready_at > tx.now {
+            *next_due = (*next_due).min(head.ready_at);
+        } else {
+            oldest = Some(oldest.map_or(head, |other| other.min(head)));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
     Ok(oldest)
+}
+
+/// Gives up the claims of an owner without room on idle sessions that wait for it with this activity.
+fn give_up_claims(
+    tx: &mut Tx<'_>,
+    config: &SessionFetchConfig,
+    lane: Lane<'_>,
+    name: &str,
+    next_due: &mut Ms,
+) -> Result<(), Fault> {
+    const HEADS: &str = "SELECT h.ready_at, h.session_id, s.owner = ?4 AND s.locked_until > ?5 \
+         FROM session_heads h INDEXED BY session_heads_ready LEFT JOIN sessions s ON s.session_id = h.session_id \
+         WHERE h.tag = ?1 AND h.suspect = ?2 AND h.name = ?3 ORDER BY h.ready_at, h.work_id LIMIT ?6";
+    const GIVE_UP: &str = "UPDATE sessions SET locked_until = ?2 WHERE session_id = ?1";
+    let mut given_up: Vec<String> = Vec::new();
+    let params = (lane.tag, lane.suspect, name, &config.owner_id, tx.now, LOOKED_AT_WITHOUT_ROOM);
+    tx.db.each(HEADS, params, |row| {
+        let ready_at: Ms = row.get(0)?;
+        if ready_at > tx.now {
+            *next_due = (*next_due).min(ready_at);
+            return Ok(ControlFlow::Break(()));
+        }
+        let (session_id, is_owned): (String, Option<bool>) = (row.get(1)?, row.get(2)?);
+        if is_owned == Some(true) && running_until(tx, &session_id)?.is_none() {
+            given_up.push(session_id);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    for session_id in &given_up {
+        tx.db.execute(GIVE_UP, (session_id, tx.now))?;
+    }
+    if !given_up.is_empty() {
+        tx.effects.work_ready(tx.now);
+    }
+    Ok(())
 }
 
 fn oldest_head(
