@@ -5,8 +5,9 @@
 //! recorded gets a method here with the version that introduced it; neither is ever changed.
 
 use semver::Version;
+use serde::de::DeserializeOwned;
 
-use crate::model::Event;
+use crate::model::{Event, decode_as, decode_before_1_1, kv_from_json, kv_from_json_before_1_1};
 
 /// The rules of one execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,5 +41,21 @@ impl Behaviour {
     /// The generated id of a child is recorded without its parent's. Before 1.1.0: in full.
     pub(super) fn generated_child_ids_are_short(self) -> bool {
         self.begun_by >= (1, 1, 0)
+    }
+
+    /// The error of a value that does not decode names the value and what is wrong. Before 1.1.0: another text. A
+    /// program may have recorded it, as the input of an activity for example.
+    fn errors_name_the_value(self) -> bool {
+        self.begun_by >= (1, 1, 0)
+    }
+
+    /// A typed value. `what` says which it is, such as `output of activity 'Charge'`.
+    pub(super) fn decode<T: DeserializeOwned>(self, what: &str, text: &str) -> Result<T, String> {
+        if self.errors_name_the_value() { decode_as(what, text) } else { decode_before_1_1(text) }
+    }
+
+    /// A typed value of a KV store.
+    pub(super) fn decode_kv<T: DeserializeOwned>(self, json: &str) -> Result<T, String> {
+        if self.errors_name_the_value() { kv_from_json(json) } else { kv_from_json_before_1_1(json) }
     }
 }

@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::DurableFuture;
 use super::behaviour::Behaviour;
 use super::slot::{Command, Desk, Failed, Schedule, Slot, Syscall};
-use crate::model::{check_child_instance_id, check_version, decode_as, encode, encode_before_1_1};
+use crate::model::{check_child_instance_id, check_version, encode, encode_before_1_1};
 
 /// Who is running; fixed for an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl OrchestrationContext {
         input: &In,
     ) -> DurableFuture<Result<Out, String>> {
         let name = name.into();
-        let output = decode_result(output_of_activity(&name));
+        let output = decode_result(self.behaviour(), output_of_activity(&name));
         match self.encode(input) {
             Ok(input) => self.schedule_activity(name, input).map(output),
             Err(cause) => DurableFuture::refused(cause, true, output),
@@ -110,7 +110,7 @@ impl OrchestrationContext {
         session_id: impl Into<String>,
     ) -> DurableFuture<Result<Out, String>> {
         let name = name.into();
-        let output = decode_result(output_of_activity(&name));
+        let output = decode_result(self.behaviour(), output_of_activity(&name));
         match self.encode(input) {
             Ok(input) => self.schedule_activity_on_session(name, input, session_id).map(output),
             Err(cause) => DurableFuture::refused(cause, true, output),
@@ -140,7 +140,7 @@ impl OrchestrationContext {
     ) -> DurableFuture<T> {
         let name = name.into();
         let what = format!("data of event '{name}'");
-        self.schedule_wait(name).map(decode_event(what))
+        self.schedule_wait(name).map(decode_event(self.behaviour(), what))
     }
 
     /// Takes the next message of a queue, first in, first out.
@@ -157,7 +157,7 @@ impl OrchestrationContext {
     ) -> DurableFuture<T> {
         let queue = queue.into();
         let what = format!("message of queue '{queue}'");
-        self.dequeue_event(queue).map(decode_event(what))
+        self.dequeue_event(queue).map(decode_event(self.behaviour(), what))
     }
 
     /// The older name of [`Self::dequeue_event`].
@@ -224,7 +224,7 @@ impl OrchestrationContext {
         input: &In,
     ) -> DurableFuture<Result<Out, String>> {
         let name = name.into();
-        let output = decode_result(output_of_child(&name));
+        let output = decode_result(self.behaviour(), output_of_child(&name));
         match self.encode(input) {
             Ok(input) => self.schedule_sub_orchestration(name, input).map(output),
             Err(cause) => DurableFuture::refused(cause, false, output),
@@ -239,7 +239,7 @@ impl OrchestrationContext {
         input: &In,
     ) -> DurableFuture<Result<Out, String>> {
         let name = name.into();
-        let output = decode_result(output_of_child(&name));
+        let output = decode_result(self.behaviour(), output_of_child(&name));
         match self.encode(input) {
             Ok(input) => self.schedule_sub_orchestration_with_id(name, instance, input).map(output),
             Err(cause) => DurableFuture::refused(cause, false, output),
@@ -449,9 +449,10 @@ impl std::fmt::Debug for OrchestrationContext {
 
 /// Decodes a result. The error says what it was, such as `output of activity 'Charge'`.
 pub(super) fn decode_result<T: DeserializeOwned>(
+    behaviour: Behaviour,
     what: String,
 ) -> impl FnOnce(Text) -> Result<T, String> + Send + 'static {
-    move |result| decode_as(&what, &result?)
+    move |result| behaviour.decode(&what, &result?)
 }
 
 /// Whole milliseconds, as a timer counts them.
@@ -472,8 +473,11 @@ fn event_data(result: Text) -> String {
 }
 
 /// Decodes the data of an event or message, or unwinds with a text that says of which.
-fn decode_event<T: DeserializeOwned>(what: String) -> impl FnOnce(String) -> T + Send + 'static {
-    move |data| match decode_as(&what, &data) {
+fn decode_event<T: DeserializeOwned>(
+    behaviour: Behaviour,
+    what: String,
+) -> impl FnOnce(String) -> T + Send + 'static {
+    move |data| match behaviour.decode(&what, &data) {
         Ok(value) => value,
         Err(cause) => panic!("malformed event: {cause}"),
     }

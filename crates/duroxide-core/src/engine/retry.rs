@@ -74,7 +74,7 @@ impl OrchestrationContext {
         policy: RetryPolicy,
         session_id: Option<String>,
     ) -> RetriedActivity<Result<Out, String>> {
-        let output = decode_result(output_of_activity(&name));
+        let output = decode_result(self.behaviour(), output_of_activity(&name));
         let call = self.encode(input).map(|input| Call { name, input, session_id });
         self.retried(call, policy, output)
     }

@@ -59,7 +59,7 @@ impl OrchestrationContext {
 
     /// [`Self::get_kv_value`] with a typed value. An error begins `KV deserialization error`.
     pub fn get_kv_value_typed<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, String> {
-        self.get_kv_value(key).map(|json| kv_from_json(&json)).transpose()
+        self.get_kv_value(key).map(|json| self.behaviour().decode_kv(&json)).transpose()
     }
 
     /// All values of the instance's KV store. For a loop whose order matters use [`Self::get_kv_all_keys`].
@@ -130,8 +130,9 @@ impl OrchestrationContext {
         instance: impl Into<String>,
         key: impl Into<String>,
     ) -> DurableFuture<Result<Option<T>, String>> {
+        let behaviour = self.behaviour();
         self.get_kv_value_from_instance(instance, key)
-            .map(|found| found?.map(|json| kv_from_json(&json)).transpose())
+            .map(move |found| found?.map(|json| behaviour.decode_kv(&json)).transpose())
     }
 
     // ---- Size ----

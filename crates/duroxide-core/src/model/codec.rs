@@ -57,6 +57,30 @@ pub fn kv_from_json<T: DeserializeOwned>(json: &str) -> Result<T, String> {
     })
 }
 
+/// [`kv_from_json`] with the error of builds before 1.1.0.
+pub(crate) fn kv_from_json_before_1_1<T: DeserializeOwned>(json: &str) -> Result<T, String> {
+    serde_json::from_str(json)
+        .map_err(|cause| format!("KV deserialization error: {}", not_of_type_before_1_1::<T>(&cause)))
+}
+
+/// [`decode`] with the error of builds before 1.1.0.
+pub(crate) fn decode_before_1_1<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).or_else(|json_error| {
+        serde_json::from_value(serde_json::Value::String(text.to_string()))
+            .map_err(|_| not_of_type_before_1_1::<T>(&json_error))
+    })
+}
+
+fn not_of_type_before_1_1<T>(error: &serde_json::Error) -> String {
+    format!(
+        "the stored text is not a {}: {:?} error at line {} column {}",
+        std::any::type_name::<T>(),
+        error.classify(),
+        error.line(),
+        error.column()
+    )
+}
+
 /// The value behind a stored text. The error names the expected type and never quotes the text.
 pub fn decode<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     decode_as("the stored text", text)

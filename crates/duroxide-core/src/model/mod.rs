@@ -24,8 +24,8 @@ mod work_item;
 pub use capability::{
     HandlerSet, HandlerVersions, Route, RoutingKey, can_replay, may_fetch, route_after_turn,
 };
-pub(crate) use codec::encode_before_1_1;
 pub use codec::{decode, decode_as, encode, kv_from_json, kv_to_json};
+pub(crate) use codec::{decode_before_1_1, encode_before_1_1, kv_from_json_before_1_1};
 pub use columns::{
     BeganAs, Columns, CustomStatusChange, ItemKind, KvChange, StateChanges, WhenUndecodable, WithoutInstance,
     cancel_reaches, columns_of, reply_to_colliding_start, state_changes,

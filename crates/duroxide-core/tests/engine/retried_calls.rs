@@ -1,5 +1,6 @@
 //! A retried call as one thing: when it is scheduled, which attempts belong to it, and its options.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use duroxide_core::{
     Outcome, RetriedCall, RetryPolicy, WorkItem, open_work,
 };
 use expect_test::expect;
+use futures::FutureExt as _;
 
 use crate::build::{completed, failed, fired, handler, raised, start};
 use crate::driver::{Driver, check, failure, output, run};
@@ -313,4 +315,42 @@ fn a_generated_child_id_replays_with_and_without_its_parent() {
     let mut old = Driver::new(program).with_history(begun_by("1.0.0", driver.history[..1].to_vec()));
     old.turn(vec![raised("early", "")]);
     assert_eq!(old.history[1].child_instance().as_deref(), Some("i::sub::2"));
+}
+
+#[test]
+fn the_error_of_a_value_reads_as_it_did_in_the_build_that_began_the_execution() {
+    let program = handler(|ctx, _| async move {
+        ctx.set_kv_value("text", "seven");
+        let stored = ctx.get_kv_value_typed::<u32>("text").expect_err("no number");
+        let output: Result<u32, String> = ctx.schedule_activity_typed("Echo", &"seven").await;
+        let retried: Result<u32, String> =
+            ctx.schedule_activity_with_retry_typed("Echo", &"seven", at_once(1)).await;
+        let event = AssertUnwindSafe(ctx.schedule_wait_typed::<u32>("number")).catch_unwind().await;
+        let event = duroxide_core::panic_text(event.expect_err("no number").as_ref());
+        let texts = [stored, output.expect_err("no number"), retried.expect_err("no number"), event];
+        Ok(texts.join("\n"))
+    });
+    let run = |version: &str| {
+        let mut begun = Driver::new(program.clone());
+        begun.send(vec![start("")]);
+        let mut driver =
+            Driver::new(program.clone()).with_history(begun_by(version, begun.history[..1].to_vec()));
+        driver.turn(vec![raised("number", "seven")]);
+        driver.turn(vec![completed(3, "seven")]);
+        let retried = driver.history.last().expect("the policy is recorded last").event_id - 1;
+        driver.turn(vec![completed(retried, "seven")]);
+        output(driver.last()).to_string()
+    };
+    expect![[r#"
+        KV deserialization error: the stored text is not a u32: Syntax error at line 1 column 1
+        the stored text is not a u32: Syntax error at line 1 column 1
+        the stored text is not a u32: Syntax error at line 1 column 1
+        malformed event: the stored text is not a u32: Syntax error at line 1 column 1"#]]
+    .assert_eq(&run("1.0.0"));
+    expect![[r#"
+        KV deserialization error: the stored text is not a u32: no valid JSON at line 1 column 1
+        output of activity 'Echo' is not a u32: no valid JSON at line 1 column 1
+        output of activity 'Echo' is not a u32: no valid JSON at line 1 column 1
+        malformed event: data of event 'number' is not a u32: no valid JSON at line 1 column 1"#]]
+    .assert_eq(&run("1.1.0"));
 }
