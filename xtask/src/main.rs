@@ -8,6 +8,7 @@ mod postgres;
 mod soak;
 mod test_run;
 mod tidy;
+mod two_builds;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,6 +20,8 @@ usage: cargo xtask <command>
   tidy             check the rules of the workspace that the compiler does not
   fuzz [CASES]     decoders and parsers against made-up and damaged texts, for long
   soak             the long runs: what must not grow, a late page of a long listing, killed processes (an hour or so)
+  two-builds [COMMIT]
+                   nodes of an earlier build (the last release) and of this one on one store, killed in a loop
   test [PART..]    run everything that must be green before a change lands, or only the named parts
 ";
 
@@ -30,6 +33,8 @@ fn main() -> ExitCode {
         ["test", parts @ ..] => test_run::run(&root, parts),
         ["postgres"] => postgres::run(),
         ["soak"] => soak::run(&root),
+        ["two-builds"] => two_builds::run(&root, None),
+        ["two-builds", commit] => two_builds::run(&root, Some(commit)),
         ["fuzz"] => fuzz::run(&root, None),
         ["fuzz", cases] => fuzz::run(&root, Some(cases)),
         [] | ["help" | "--help" | "-h"] => {
