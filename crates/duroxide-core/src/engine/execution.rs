@@ -1,5 +1,6 @@
 //! A live execution: the program's future and all that the engine knows about it.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -295,15 +296,15 @@ impl Execution {
         let waker = Waker::from(self.wake.clone());
         let polled =
             catch_unwind(AssertUnwindSafe(|| program.as_mut().poll(&mut Context::from_waker(&waker))));
-        polled.map_err(|payload| Stop::Panicked(within_limit("panic text", panic_text(payload.as_ref()))))
+        polled.map_err(|payload| Stop::Panicked(within_limit("panic text", panic_text(payload))))
     }
 
     /// Takes the program down; what its destructors do has no effect.
     pub(super) fn take_down(&mut self) {
         self.desk.close();
         if let Some(program) = self.program.take() {
-            // A destructor that panics must not take the dispatcher with it; there is nobody left to tell.
-            drop(catch_unwind(AssertUnwindSafe(move || drop(program))));
+            // A destructor that panics must not take the dispatcher with it; the execution has ended all the same.
+            discard(program);
         }
     }
 
@@ -385,13 +386,23 @@ fn within_limit(what: &str, text: String) -> String {
     }
 }
 
-/// The text that a panic was raised with.
-pub fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
+/// The text that a panic was raised with. The payload is the program's own, and may itself panic when it is dropped.
+pub fn panic_text(payload: Box<dyn Any + Send>) -> String {
+    let text = if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_string()
     } else if let Some(text) = payload.downcast_ref::<String>() {
         text.clone()
     } else {
         "the panic carried no text".to_string()
+    };
+    discard(payload);
+    text
+}
+
+/// Drops a value of the program, whose destructor may panic. What that panic carries is leaked: its destructor may
+/// panic as well, and so on.
+fn discard<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(move || drop(value))) {
+        std::mem::forget(payload);
     }
 }

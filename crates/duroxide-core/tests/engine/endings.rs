@@ -157,6 +157,38 @@ fn destructors_at_the_end_have_no_effect_and_may_panic() {
     assert_eq!((driver.worker_items().len(), driver.last().traces.len()), (1, 0));
 }
 
+/// What a program may panic with: it panics again when it is dropped, with another one.
+struct Bomb {
+    left: u32,
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            std::panic::panic_any(Bomb { left: self.left - 1 });
+        }
+    }
+}
+
+#[test]
+fn a_panic_whose_payload_panics_when_it_is_dropped_is_a_panic_like_any_other() {
+    let program = handler(|ctx, _| async move {
+        ctx.schedule_wait("go").await;
+        std::panic::panic_any(Bomb { left: 2 })
+    });
+    let driver = run(program, vec![raised("go", "")]);
+    let expected = Outcome::Panicked { message: "the panic carried no text".to_string() };
+    assert_eq!(driver.last().outcome, expected);
+    let in_destructor = handler(|ctx, _| async move {
+        let _bomb = Bomb { left: 2 };
+        Ok(ctx.schedule_wait("go").await)
+    });
+    let mut driver = Driver::new(in_destructor);
+    driver.turn(vec![start("")]);
+    driver.turn(vec![cancel("enough")]);
+    assert_eq!(failure(driver.last()), "canceled: enough");
+}
+
 #[test]
 fn messages_after_the_end_are_dropped() {
     let program = handler(|ctx, _| async move { Ok(ctx.schedule_wait("e").await) });

@@ -340,7 +340,7 @@ async fn run_handler(
             () = killed.cancelled() => Err("killed".to_string()),
             result = AssertUnwindSafe(handler.invoke(context, input)).catch_unwind() => match result {
                 Ok(result) => Ok(result),
-                Err(payload) => Err(panic_text(payload.as_ref())),
+                Err(payload) => Err(panic_text(payload)),
             },
         }
     });

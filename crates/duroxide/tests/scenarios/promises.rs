@@ -251,3 +251,46 @@ async fn a_malformed_value_is_named_with_its_place_and_type_and_not_quoted() {
     }
     runtime.shutdown(None).await;
 }
+
+/// What a handler may panic with: it panics again when it is dropped.
+struct Bomb {
+    left: u32,
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            std::panic::panic_any(Bomb { left: self.left - 1 });
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_whose_payload_panics_when_it_is_dropped_fails_like_any_other() {
+    let activities = ActivityRegistry::builder()
+        .register("Explode", |_ctx: ActivityContext, _input: String| async move {
+            std::panic::panic_any(Bomb { left: 2 })
+        })
+        .build();
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Call", |ctx: OrchestrationContext, _input: String| async move {
+            ctx.schedule_activity("Explode", "").await
+        })
+        .register("Explode", |_ctx: OrchestrationContext, _input: String| async move {
+            std::panic::panic_any(Bomb { left: 2 })
+        })
+        .build();
+    let store = store().await;
+    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
+    let client = Client::new(store);
+    for (name, text) in [
+        ("Call", "activity panicked: the panic carried no text"),
+        ("Explode", "orchestration panicked: the panic carried no text"),
+    ] {
+        client.start_orchestration(name, name, "").await.expect("a start");
+        let status = client.wait_for_orchestration(name, LONG).await.expect("an end");
+        let OrchestrationStatus::Failed { details, .. } = status else { panic!("{name}: {status:?}") };
+        assert_eq!(details.display_message(), text);
+    }
+    runtime.shutdown(None).await;
+}
