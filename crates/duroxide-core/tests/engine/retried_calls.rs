@@ -326,7 +326,7 @@ fn the_error_of_a_value_reads_as_it_did_in_the_build_that_began_the_execution() 
         let retried: Result<u32, String> =
             ctx.schedule_activity_with_retry_typed("Echo", &"seven", at_once(1)).await;
         let event = AssertUnwindSafe(ctx.schedule_wait_typed::<u32>("number")).catch_unwind().await;
-        let event = duroxide_core::panic_text(event.expect_err("no number").as_ref());
+        let event = duroxide_core::panic_text(event.expect_err("no number"));
         let texts = [stored, output.expect_err("no number"), retried.expect_err("no number"), event];
         Ok(texts.join("\n"))
     });
