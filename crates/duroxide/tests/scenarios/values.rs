@@ -39,7 +39,7 @@ async fn travel<T: Any>(ctx: OrchestrationContext, value: T) -> Result<T, String
     let nested = Nested { value: value.clone() };
     let ways: Vec<(&str, T)> = vec![
         ("activity", ctx.schedule_activity_typed("Echo", &value).await?),
-        ("session", ctx.schedule_activity_on_session_typed("Echo", &value, "one").await?),
+        ("session", ctx.schedule_activity_on_session_typed("Echo", &value, ctx.instance_id()).await?),
         ("retry", ctx.schedule_activity_with_retry_typed("Echo", &value, policy).await?),
         ("nested", ctx.schedule_activity_typed::<_, Nested<T>>("EchoNested", &nested).await?.value),
         ("child", ctx.schedule_sub_orchestration_typed("Same", &value).await?),
