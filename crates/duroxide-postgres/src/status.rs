@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use duroxide::providers::SystemStats;
 use duroxide::providers::support::Status;
-use duroxide_core::{ErrorDetails, OrchestrationStatus};
+use duroxide_core::{ErrorDetails, Event, OrchestrationStatus, WorkItem, carried_messages, unread_messages};
+use tokio_postgres::Row;
 
 use crate::connection::Conn;
 use crate::execution_row::stored_status;
@@ -77,21 +78,46 @@ pub(crate) async fn kv_all_values(conn: &Conn<'_>, instance: &str) -> Result<Has
     Ok(rows.iter().map(|row| (from_text(row.get(0)), from_text(row.get(1)))).collect())
 }
 
-/// The size of an instance. Everything but the KV store's size is kept in columns.
+/// The size of an instance. The history comes along, for the messages in it that the program has not read.
 pub(crate) async fn stats(conn: &Conn<'_>, instance: &str) -> Result<Option<SystemStats>, Fault> {
-    const SQL: &str = "SELECT e.event_count, e.history_bytes, q.inbox_count, \
-         (SELECT count(*) FROM {s}.kv WHERE instance_key = i.key), \
-         (SELECT coalesce(sum(octet_length(value)), 0)::bigint FROM {s}.kv WHERE instance_key = i.key) \
-         FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
-         LEFT JOIN LATERAL (SELECT e.event_count, e.history_bytes FROM {s}.executions e \
-           WHERE e.instance_key = q.key AND e.execution_id = q.current_execution_id OFFSET 0) e ON TRUE \
-         WHERE i.instance_id = $1";
-    let row = conn.first(SQL, &[&owned_text(instance)]).await?;
-    Ok(row.map(|row| SystemStats {
+    // One statement, so that a message is not seen both in the inbox and in the history.
+    const SQL: &str = "SELECT s.*, h.event FROM (\
+           SELECT e.event_count, e.history_bytes, q.inbox_count, \
+             (SELECT count(*) FROM {s}.kv WHERE instance_key = i.key) AS keys, \
+             (SELECT coalesce(sum(octet_length(value)), 0)::bigint FROM {s}.kv WHERE instance_key = i.key) AS bytes, \
+             (SELECT n.item FROM {s}.inbox n WHERE n.instance_key = i.key \
+               ORDER BY n.visible_at, n.position LIMIT 1) AS first_item, \
+             q.key, q.current_execution_id \
+           FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
+           LEFT JOIN LATERAL (SELECT e.event_count, e.history_bytes FROM {s}.executions e \
+             WHERE e.instance_key = q.key AND e.execution_id = q.current_execution_id OFFSET 0) e ON TRUE \
+           WHERE i.instance_id = $1 OFFSET 0) s \
+         LEFT JOIN LATERAL (SELECT h.event_id, h.event FROM {s}.history h \
+           WHERE h.instance_key = s.key AND h.execution_id = s.current_execution_id OFFSET 0) h ON TRUE \
+         ORDER BY h.event_id";
+    let rows = conn.query(SQL, &[&owned_text(instance)]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(Some(SystemStats {
         history_event_count: row.get::<_, Option<i64>>(0).map_or(0, from_column),
         history_size_bytes: row.get::<_, Option<i64>>(1).map_or(0, from_column),
-        queue_pending_count: from_column(row.get(2)),
+        queue_pending_count: from_column(row.get(2)) + pending_besides_inbox(&rows),
         kv_user_key_count: from_column(row.get(3)),
         kv_total_value_bytes: from_column(row.get(4)),
     }))
+}
+
+/// The messages that have arrived or are carried and that the program has not read. A history that does not decode has
+/// none: the turn that reads it tells.
+fn pending_besides_inbox(rows: &[Row]) -> u64 {
+    let stored = |row: &Row| row.get::<_, Option<&str>>(8).map(from_json::<Event>);
+    let history: Result<Vec<Event>, String> = rows.iter().filter_map(stored).collect();
+    match history {
+        // The start of the next execution stands before all else in the inbox.
+        Ok(events) if events.is_empty() => {
+            let first = rows.first().and_then(|row| row.get::<_, Option<&str>>(5)).map(from_json::<WorkItem>);
+            first.and_then(Result::ok).map_or(0, |item| carried_messages(&item))
+        }
+        Ok(events) => unread_messages(&events),
+        Err(_) => 0,
+    }
 }

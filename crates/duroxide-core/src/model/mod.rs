@@ -18,6 +18,7 @@ pub mod redrive;
 mod retry;
 mod stats;
 mod sweep;
+mod unread;
 mod version;
 mod work_item;
 
@@ -49,6 +50,7 @@ pub(crate) use retry::RecordedPolicy;
 pub use retry::{BackoffStrategy, RetryPolicy};
 pub use stats::SystemStats;
 pub use sweep::{EndingRule, MissingCapability, Need, UnprocessableWork, missing_capability, sort_findings};
+pub use unread::{carried_messages, unread_messages};
 pub use version::{
     DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version, pinned_version_of,
     unpack_version,

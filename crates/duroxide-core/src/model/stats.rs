@@ -7,7 +7,8 @@ pub struct SystemStats {
     pub history_event_count: u64,
     /// Their stored bytes.
     pub history_size_bytes: u64,
-    /// Messages in its inbox; for the instance itself, what has arrived and not been read.
+    /// Messages that wait for the program: those in its inbox, and those that have arrived or were carried by
+    /// continue-as-new and that it has not read. The instance itself sees only the latter.
     pub queue_pending_count: u64,
     /// Keys in its KV store.
     pub kv_user_key_count: u64,

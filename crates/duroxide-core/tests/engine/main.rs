@@ -23,3 +23,4 @@ mod retried_calls;
 mod retries;
 mod scale;
 mod timers;
+mod unread;

@@ -96,10 +96,15 @@ impl Commit {
         self
     }
 
-    pub(super) fn continues_as_new(mut self, instance: &str) -> Self {
+    pub(super) fn continues_as_new(self, instance: &str) -> Self {
+        self.continues_as_new_with(instance, Vec::new())
+    }
+
+    /// Continues as new with queue messages that the execution has not read, as (queue, data).
+    pub(super) fn continues_as_new_with(mut self, instance: &str, carried: Vec<(String, String)>) -> Self {
         self.metadata.status = Some(status::CONTINUED_AS_NEW.to_string());
         self.metadata.output = Some("next".to_string());
-        self.messages([continue_as_new(instance)])
+        self.messages([continue_as_new(instance, carried)])
     }
 }
 
@@ -335,7 +340,7 @@ pub(super) fn start_child(instance: &str, parent: &str, parent_event_id: u64) ->
     }
 }
 
-fn continue_as_new(instance: &str) -> WorkItem {
+fn continue_as_new(instance: &str, carry_forward_events: Vec<(String, String)>) -> WorkItem {
     WorkItem::ContinueAsNew {
         instance: instance.to_string(),
         orchestration: "Validate".to_string(),
@@ -344,7 +349,7 @@ fn continue_as_new(instance: &str) -> WorkItem {
         parent_instance: None,
         parent_id: None,
         parent_execution_id: None,
-        carry_forward_events: Vec::new(),
+        carry_forward_events,
         initial_custom_status: None,
     }
 }

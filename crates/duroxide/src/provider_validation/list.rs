@@ -317,6 +317,7 @@ macro_rules! __for_each_provider_validation {
                 histories_come_back_whole_and_in_order,
                 events_can_be_appended_without_a_lock,
                 stats_tell_the_size_of_an_instance,
+                stats_count_messages_until_they_are_read,
             }
             shown_state {
                 the_version_of_the_custom_status_counts_over_executions,

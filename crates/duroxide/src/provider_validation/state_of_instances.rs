@@ -7,7 +7,7 @@ use duroxide_core::{ErrorDetails, OrchestrationStatus};
 use super::ProviderFactory;
 use super::fixture::{
     Commit, Store, completed_event, event, expect_invalid, expect_not_found, failed_event, happened,
-    scheduled, start, started,
+    queue_message, scheduled, start, started,
 };
 use crate::EventKind;
 
@@ -170,4 +170,48 @@ pub async fn stats_tell_the_size_of_an_instance(factory: &dyn ProviderFactory) {
     let stats = store.provider.get_instance_stats("a").await.expect("read").expect("it exists");
     assert_eq!((stats.history_event_count, stats.history_size_bytes), (0, 0));
     assert_eq!(stats.kv_user_key_count, 2);
+}
+
+/// A message stays pending until the program reads it: in the inbox, in the history, and carried by continue-as-new.
+pub async fn stats_count_messages_until_they_are_read(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    let pending = async || {
+        let stats = store.provider.get_instance_stats("a").await.expect("read");
+        stats.expect("it exists").queue_pending_count
+    };
+    let delivered =
+        |data: &str| EventKind::QueueEventDelivered { name: "q".to_string(), data: data.to_string() };
+    let subscribed = || EventKind::QueueSubscribed { name: "q".to_string() };
+    store.begin("a").await;
+    store.send_all([queue_message("a", "1"), queue_message("a", "2")]).await;
+    assert_eq!(pending().await, 2, "in the inbox");
+    turn_with(&store, 2, [delivered("1"), delivered("2")]).await;
+    assert_eq!(pending().await, 2, "in the history, and no wait has got them");
+    turn_with(&store, 4, [subscribed()]).await;
+    assert_eq!(pending().await, 1, "a wait has got the first");
+    store.send(event("a", "go")).await;
+    let turn = store.turn_of("a").await;
+    let carried: Vec<(String, String)> =
+        ["2", "3", "4"].map(|data| ("q".to_string(), data.to_string())).to_vec();
+    store.commit(&turn, Commit::of(&turn).continues_as_new_with("a", carried.clone())).await;
+    assert_eq!(pending().await, 4, "the start of the next execution, and what it carries");
+    let turn = store.turn_of("a").await;
+    let mut first = started("a", 2);
+    if let EventKind::OrchestrationStarted { carry_forward_events, .. } = &mut first.kind {
+        *carry_forward_events = Some(carried);
+    }
+    let of_second = |event_id, source, kind| crate::Event::with_event_id(event_id, "a", 2, source, kind);
+    let events = [first, of_second(2, None, subscribed())];
+    store.commit(&turn, Commit::of(&turn).events(events)).await;
+    assert_eq!(pending().await, 2, "carried, and a wait has got the first");
+    store.send(event("a", "go")).await;
+    let turn = store.turn_of("a").await;
+    let dropped = EventKind::QueueSubscriptionCancelled { reason: "dropped_future".to_string() };
+    store.commit(&turn, Commit::of(&turn).events([of_second(3, Some(2), dropped)])).await;
+    assert_eq!(pending().await, 3, "a wait that was dropped gives its message back");
+    store.send(event("a", "go")).await;
+    let turn = store.turn_of("a").await;
+    let ended = completed_event(4, "a", 2, "out");
+    store.commit(&turn, Commit::of(&turn).events([ended]).completes("out")).await;
+    assert_eq!(pending().await, 0, "nothing will read them");
 }

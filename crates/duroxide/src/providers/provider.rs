@@ -193,7 +193,9 @@ pub trait Provider: Any + Send + Sync {
     /// All values of an instance's KV store.
     async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError>;
 
-    /// The size of an instance; `None` for an unknown one.
+    /// The size of an instance; `None` for an unknown one. Pending are the messages of its inbox, those of its history
+    /// that [`unread_messages`](duroxide_core::unread_messages) counts, and those that the start of its next execution
+    /// carries ([`carried_messages`](duroxide_core::carried_messages)). A history that does not decode has none.
     async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError>;
 
     /// The management calls, if the store has them.

@@ -313,3 +313,47 @@ async fn the_size_of_an_instance_is_real_on_every_store() {
         runtime.shutdown(None).await;
     }
 }
+
+#[tokio::test]
+async fn messages_carried_by_continue_as_new_are_pending_until_they_are_read() {
+    for (store, _directory) in stores().await {
+        let client = Client::new(store.clone());
+        let reading =
+            orchestrations().register("Read", |ctx: OrchestrationContext, input: String| async move {
+                if input.is_empty() {
+                    ctx.schedule_wait("go").await;
+                    return ctx.continue_as_new("again").await;
+                }
+                let seen = |ctx: &OrchestrationContext| {
+                    ctx.get_system_stats().map(|stats| stats.queue_pending_count)
+                };
+                ctx.set_custom_status(format!("{:?}", seen(&ctx)));
+                ctx.schedule_wait("go").await;
+                ctx.dequeue_event("q").await;
+                ctx.set_custom_status("read one");
+                ctx.schedule_wait("go").await;
+                Ok(format!("{:?}", seen(&ctx)))
+            });
+        let runtime = Runtime::start_with_store(store, activities().build(), reading.build()).await;
+        client.start_orchestration("r", "Read", "").await.expect("start");
+        for message in ["1", "2", "3"] {
+            client.enqueue_event("r", "q", message).await.expect("enqueue");
+        }
+        client.raise_event("r", "go", "").await.expect("raise");
+        let status = client.wait_for_status_change("r", 0, LONG, LONG).await.expect("it changes");
+        assert!(matches!(&status, OrchestrationStatus::Running { custom_status, .. }
+            if custom_status.as_deref() == Some("Some(3)")));
+        let pending = async || {
+            let stats = client.get_orchestration_stats("r").await.expect("read").expect("it exists");
+            stats.queue_pending_count
+        };
+        assert_eq!(pending().await, 3, "carried");
+        client.raise_event("r", "go", "").await.expect("raise");
+        client.wait_for_status_change("r", 1, LONG, LONG).await.expect("it changes");
+        assert_eq!(pending().await, 2, "one was read");
+        client.raise_event("r", "go", "").await.expect("raise");
+        let seen = client.wait_for_orchestration_typed::<String>("r", LONG).await.expect("it ends");
+        assert_eq!(seen.as_deref(), Ok("Some(2)"));
+        runtime.shutdown(None).await;
+    }
+}

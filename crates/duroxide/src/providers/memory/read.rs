@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use duroxide_core::{ErrorDetails, Event, OrchestrationStatus, route_after_turn, state_changes};
+use duroxide_core::{
+    ErrorDetails, Event, OrchestrationStatus, carried_messages, route_after_turn, state_changes,
+    unread_messages,
+};
 
 use super::ack::append;
 use super::rows::{ExecutionRow, InstanceRow, Ms, Status};
@@ -91,7 +94,7 @@ impl State {
                 .flat_map(|events| events.values())
                 .map(|event| stored_bytes(event.value()))
                 .sum(),
-            queue_pending_count: count(row.inbox().len()),
+            queue_pending_count: pending_count(row),
             kv_user_key_count: count(row.kv.len()),
             kv_total_value_bytes: row.kv.values().map(|entry| count(entry.value.len())).sum(),
         })
@@ -135,4 +138,22 @@ fn stored_bytes(event: Result<&Event, &str>) -> u64 {
 /// A length as it is reported.
 pub(super) fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+/// The messages in the inbox, and those that have arrived or are carried and that the program has not read. A history
+/// that does not decode has none of the latter: the turn that reads it tells.
+fn pending_count(row: &InstanceRow) -> u64 {
+    let execution = row.current_execution().filter(|execution| !execution.events.is_empty());
+    let in_history = match execution {
+        Some(execution) => {
+            let events: Result<Vec<Event>, &str> =
+                execution.events.values().map(|event| event.value().cloned()).collect();
+            events.map_or(0, |events| unread_messages(&events))
+        }
+        // The start of the next execution stands before all else.
+        None => {
+            row.inbox().values().next().and_then(|first| first.item.value().ok()).map_or(0, carried_messages)
+        }
+    };
+    count(row.inbox().len()) + in_history
 }

@@ -227,7 +227,8 @@ impl Provider for SqliteProvider {
 
     async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
         let instance = instance.to_string();
-        self.read_with("get_instance_stats", move |db| status::stats(db, &instance)).await
+        let stored = self.read_with("get_instance_stats", move |db| status::stats(db, &instance)).await?;
+        Ok(stored.map(status::StoredStats::decoded))
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
