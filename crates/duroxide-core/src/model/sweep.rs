@@ -55,7 +55,7 @@ pub enum MissingCapability {
     LiveNode,
     /// None replays the version that the execution is pinned to.
     ReplayVersion,
-    /// None has the orchestration, in any version.
+    /// None has the orchestration, in any version, or none runs orchestrations at all.
     Orchestration,
     /// Some have the orchestration, none in the version that is needed, or none that chooses one.
     OrchestrationVersion,
@@ -118,6 +118,11 @@ pub fn missing_capability(nodes: &[NodeRecord], now_ms: u64, what: &Need) -> Opt
     }
     Some(match what {
         Need::Turn(key) => {
+            // A node that replays nothing runs no orchestrations.
+            let infos: Vec<_> = infos.iter().filter(|info| !info.replays.is_empty()).collect();
+            if infos.is_empty() {
+                return Some(MissingCapability::Orchestration);
+            }
             let replayed = infos.iter().any(|info| info.can_replay(key.pinned));
             let (name, _) = key.route.columns();
             let known = infos.iter().any(|info| info.orchestrations.orchestrations.contains_key(name));

@@ -158,6 +158,19 @@ fn what_is_missing_is_named() {
         assert_eq!(missing_capability(&nodes, 10_000, &what), missing, "{what}");
         assert_eq!(missing_capability(&nodes, 13_001, &what), Some(MissingCapability::LiveNode), "{what}");
     }
+    let replays_nothing =
+        NodeInfo { replays: Vec::new(), orchestrations: HandlerSet::default(), ..info("worker") };
+    let workers = [seen(replays_nothing, 0, 10_000)];
+    for what in [turn(None, Route::AnyNode), turn(Some("1.0.0"), exact("1.0.0")), turn(None, exact("1.0.0"))]
+    {
+        let missing = missing_capability(&workers, 10_000, &what);
+        assert_eq!(
+            missing,
+            Some(MissingCapability::Orchestration),
+            "{what} for a node that runs activities only"
+        );
+    }
+    assert_eq!(missing_capability(&workers, 10_000, &activity("Act", None)), None);
     let unreadable = NodeRecord { info: None, ..seen(info("other"), 0, 10_000) };
     let what = activity("Other", None);
     assert_eq!(missing_capability(&[unreadable], 10_000, &what), None, "who knows what it can do");

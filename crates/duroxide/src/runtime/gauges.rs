@@ -20,7 +20,10 @@ pub(super) async fn run(node: Arc<Node>) {
         if let Err(error) = compute(admin).await {
             node.store_failed("computing gauges", &error);
         }
-        if let Err(error) = compute_filtered_out(&node, admin, &mut filtered_out).await {
+        // A node that fetches no turns is kept from none by their versions.
+        if node.options.runs_orchestrations()
+            && let Err(error) = compute_filtered_out(&node, admin, &mut filtered_out).await
+        {
             node.store_failed("computing gauges", &error);
         }
     }

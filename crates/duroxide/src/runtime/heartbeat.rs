@@ -1,13 +1,15 @@
 //! The node says that it lives and what it can do, now and then, until it stops.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::{AcceptedTags, NodeInfo, current_build_version};
+use duroxide_core::{AcceptedTags, HandlerSet, NodeInfo, current_build_version};
 
 use super::insist::answer_in_time;
 use super::node::Node;
 use crate::clock::millis;
+use crate::providers::TagFilter;
 
 /// Beats until the node stops, and says that it leaves.
 ///
@@ -43,16 +45,28 @@ async fn pause(node: &Node, interval: Duration) -> bool {
     }
 }
 
-/// What the node can do by the version policy of this moment.
+/// What the node can do by the version policy of this moment. A kind of work that it does not run it cannot do, even if
+/// handlers are registered: then another node is missing, and the store can tell.
 fn info(node: &Node) -> NodeInfo {
+    let (orchestrations, replays) = if node.options.runs_orchestrations() {
+        ((*node.handlers.orchestrations()).clone(), node.filter.supported_duroxide_versions.clone())
+    } else {
+        // Without a version to replay it cannot even end an instance that was cancelled.
+        (HandlerSet::default(), Vec::new())
+    };
+    let (activities, tags) = if node.options.runs_activities() {
+        ((*node.handlers.activities()).clone(), &node.options.worker_tag_filter)
+    } else {
+        (BTreeSet::new(), &TagFilter::None)
+    };
     NodeInfo {
         node_id: node.node_id.clone(),
         start_id: node.start_id.clone(),
         build_version: current_build_version(),
-        replays: node.filter.supported_duroxide_versions.clone(),
-        orchestrations: (*node.handlers.orchestrations()).clone(),
-        activities: (*node.handlers.activities()).clone(),
-        tags: AcceptedTags::from(&node.options.worker_tag_filter),
+        replays,
+        orchestrations,
+        activities,
+        tags: AcceptedTags::from(tags),
         routing: node.options.capability_routing,
         heartbeat_ms: millis(node.options.node_heartbeat_interval),
     }

@@ -98,8 +98,8 @@ impl Runtime {
             excuses: Excuses::default(),
             keeper: Arc::new(LockKeeper::new(provider.clone(), turn_locks, work_locks)),
             clock: crate::clock::SystemClock::default(),
-            turn_slots: Arc::new(Semaphore::new(options.orchestration_concurrency)),
-            activity_slots: Arc::new(Semaphore::new(options.worker_concurrency)),
+            turn_slots: Arc::new(Semaphore::new(slots(options.orchestration_concurrency))),
+            activity_slots: Arc::new(Semaphore::new(slots(options.worker_concurrency))),
             stopping: CancellationToken::new(),
             releasing: CancellationToken::new(),
             killed: CancellationToken::new(),
@@ -114,7 +114,11 @@ impl Runtime {
                 "the store does not route by handler: capability_routing is ReplayVersion here"
             );
         }
-        for queue in [Queue::Turns, Queue::Activities] {
+        let runs = |queue: &Queue| match queue {
+            Queue::Turns => node.options.runs_orchestrations(),
+            Queue::Activities => node.options.runs_activities(),
+        };
+        for queue in [Queue::Turns, Queue::Activities].into_iter().filter(runs) {
             for _ in 0..FETCHERS_PER_QUEUE {
                 node.spawn(dispatch::run(node.clone(), queue));
             }
@@ -155,7 +159,7 @@ impl Runtime {
     /// Waits until every slot is free again.
     async fn wait_until_drained(&self) {
         let node = &self.node;
-        let all = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let all = |concurrency| u32::try_from(slots(concurrency)).unwrap_or(u32::MAX);
         let turns = node.turn_slots.acquire_many(all(node.options.orchestration_concurrency));
         let activities = node.activity_slots.acquire_many(all(node.options.worker_concurrency));
         let (turns, activities) = tokio::join!(turns, activities);
@@ -217,6 +221,12 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
+/// As many slots as a semaphore can have and give to one that takes all of them.
+fn slots(concurrency: usize) -> usize {
+    let all_at_once = usize::try_from(u32::MAX).unwrap_or(usize::MAX);
+    concurrency.min(all_at_once).min(Semaphore::MAX_PERMITS)
+}
+
 /// Starts what a node does beside its work.
 fn spawn_background(node: &Arc<Node>) {
     let of_node = node.clone();
@@ -224,12 +234,15 @@ fn spawn_background(node: &Arc<Node>) {
     // These outlive `stopping`: work in progress needs its locks and claims until it is done.
     let keeper = node.keeper.clone();
     node.spawn_until_releasing(lasting("locks", move || keeper.clone().run()));
-    let of_node = node.clone();
-    node.spawn_until_releasing(lasting("sessions", move || sessions::keep_claims(of_node.clone())));
-    let of_node = node.clone();
-    node.spawn_until_releasing(lasting("orphaned sessions", move || {
-        sessions::remove_orphans(of_node.clone())
-    }));
+    // Without them, claims that the process before left under this name end by themselves.
+    if node.options.runs_activities() {
+        let of_node = node.clone();
+        node.spawn_until_releasing(lasting("sessions", move || sessions::keep_claims(of_node.clone())));
+        let of_node = node.clone();
+        node.spawn_until_releasing(lasting("orphaned sessions", move || {
+            sessions::remove_orphans(of_node.clone())
+        }));
+    }
     if let Some(policy) = node.options.health.clone() {
         let of_node = node.clone();
         node.spawn(lasting("health", move || health::run(of_node.clone(), policy.clone())));

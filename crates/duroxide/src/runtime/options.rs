@@ -18,9 +18,11 @@ pub struct RuntimeOptions {
     pub dispatcher_min_poll_interval: Duration,
     /// How long a fetch waits in the store for work. 30 s.
     pub dispatcher_long_poll_timeout: Duration,
-    /// Turns in progress at the same time. 1 means at most one handler at a time.
+    /// Turns in progress at the same time. 1 means at most one handler at a time; 0 makes this a node that runs no
+    /// orchestrations, whatever is registered.
     pub orchestration_concurrency: usize,
-    /// Activities in progress at the same time. 1 means at most one handler at a time.
+    /// Activities in progress at the same time. 1 means at most one handler at a time; 0 makes this a node that runs no
+    /// activities, whatever is registered.
     pub worker_concurrency: usize,
     /// How long the lock on an instance holds without renewal. 5 s.
     pub orchestrator_lock_timeout: Duration,
@@ -119,11 +121,17 @@ impl Default for RuntimeOptions {
 }
 
 impl RuntimeOptions {
+    pub(super) fn runs_orchestrations(&self) -> bool {
+        self.orchestration_concurrency > 0
+    }
+
+    pub(super) fn runs_activities(&self) -> bool {
+        self.worker_concurrency > 0
+    }
+
     /// # Panics
     /// With the option's name, when a value makes no sense.
     pub(super) fn check(&self) {
-        assert!(self.orchestration_concurrency > 0, "orchestration_concurrency must be at least 1");
-        assert!(self.worker_concurrency > 0, "worker_concurrency must be at least 1");
         assert!(self.max_attempts > 0, "max_attempts must be at least 1");
         assert!(!self.orchestrator_lock_timeout.is_zero(), "orchestrator_lock_timeout must be above zero");
         assert!(!self.worker_lock_timeout.is_zero(), "worker_lock_timeout must be above zero");

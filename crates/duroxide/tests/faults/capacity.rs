@@ -264,3 +264,16 @@ async fn shutdown_lets_work_in_progress_finish() {
     let snapshot = format!("{:?}", world.memory.snapshot());
     assert!(snapshot.contains("ActivityCompleted"), "the result was kept: {snapshot}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_concurrency_is_too_high() {
+    let world = World::new();
+    let orchs =
+        orchestrations().register("Fine", |_ctx: OrchestrationContext, input: String| async { Ok(input) });
+    let boundless =
+        RuntimeOptions { orchestration_concurrency: usize::MAX, worker_concurrency: usize::MAX, ..options() };
+    let runtime = world.start(activities(), orchs, boundless).await;
+    world.client.start_orchestration("i", "Fine", "ok").await.expect("start");
+    assert_eq!(world.output("i").await, "ok");
+    runtime.shutdown(None).await;
+}

@@ -6,6 +6,7 @@ mod common;
 
 mod mixed;
 mod nodes;
+mod roles;
 mod roll_out;
 mod rollout;
 mod sweeper;
