@@ -7,7 +7,7 @@ use duroxide::providers::{TurnRequest, WorkRequest};
 use duroxide_core::OrchestrationStatus;
 use tokio_postgres::Row;
 
-use crate::call::Call;
+use crate::call::{Call, Told};
 use crate::carrier::Carrier;
 use crate::connection::Conn;
 use crate::effects::Effects;
@@ -34,7 +34,7 @@ use crate::write_group::Written;
 struct Prepared {
     pipeline: Pipeline,
     transaction: Transaction,
-    outcomes: Vec<Result<(), Fault>>,
+    outcomes: Vec<Result<Told, Fault>>,
     effects: Effects,
     now: Ms,
     wrote: bool,
@@ -136,8 +136,8 @@ impl Carrier {
         wanted.reserved.extend(guessed);
         let recalled = if trust { self.memory.lock().recall(&wanted, manual) } else { None };
         let mut set = match carry_out_from_memory(conn.schema(), recalled, calls).await {
-            Some(set) => {
-                group.outcomes.extend(calls.iter().map(|_| Ok(())));
+            Some((set, told)) => {
+                group.outcomes.extend(told.into_iter().map(Ok));
                 set
             }
             None => {
@@ -229,14 +229,15 @@ async fn carry_out_from_memory<'a>(
     schema: &'a str,
     recalled: Option<Recalled>,
     calls: &[Call],
-) -> Option<WorkingSet<'a>> {
+) -> Option<(WorkingSet<'a>, Vec<Told>)> {
     let mut set = WorkingSet::recalled(schema, recalled?);
+    let mut told = Vec::with_capacity(calls.len());
     for call in calls {
-        call.work.run(&mut set).await.ok()?;
+        told.push(call.work.run(&mut set).await.ok()?);
     }
     // Every timer that a turn may drop is among the messages that its lock covers.
     set.writes.timers.clear();
-    (!set.writes_before_queues()).then_some(set)
+    (!set.writes_before_queues()).then_some((set, told))
 }
 
 /// Carries one call out in memory. Its own failure is its outcome, unless it has changed something.
@@ -244,10 +245,10 @@ async fn carry_out(
     set: &mut WorkingSet<'_>,
     index: usize,
     call: &Call,
-) -> Result<Result<(), Fault>, Failure> {
+) -> Result<Result<Told, Fault>, Failure> {
     set.begun = false;
     match call.work.run(set).await {
-        Ok(()) => Ok(Ok(())),
+        Ok(told) => Ok(Ok(told)),
         Err(Obstacle::Reserve(id)) => Err(Failure::Reserve(id)),
         Err(Obstacle::Fault(
             fault @ (Fault::Storage(_) | Fault::NoConnection(_) | Fault::UnknownOutcome(_)),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::ProviderError;
+use duroxide::providers::{Enqueued, ProviderError};
 use duroxide_core::ItemKind;
 use tokio::sync::oneshot;
 
@@ -21,7 +21,29 @@ use crate::working_set::{Wanted, WorkingSet};
 pub(crate) struct Call {
     pub(crate) operation: &'static str,
     pub(crate) work: Task,
-    pub(crate) answer: oneshot::Sender<Result<(), ProviderError>>,
+    pub(crate) answer: oneshot::Sender<Result<Told, ProviderError>>,
+}
+
+/// What a call that succeeded tells.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// That it was carried out.
+    Done,
+    /// What became of an item.
+    Enqueued(Enqueued),
+}
+
+impl Told {
+    /// What became of the item of a call that asked for it.
+    pub(crate) fn enqueued(self) -> Result<Enqueued, ProviderError> {
+        match self {
+            Self::Enqueued(enqueued) => Ok(enqueued),
+            Self::Done => Err(ProviderError::permanent(
+                "enqueue_checked",
+                "the store did not tell what became of the item",
+            )),
+        }
+    }
 }
 
 /// What a call asks for.
@@ -48,6 +70,7 @@ pub(crate) enum Task {
     Enqueue {
         item: EncodedItem,
         delay: Option<Duration>,
+        answer: Answer,
     },
     EnqueueWork {
         item: EncodedItem,
@@ -83,6 +106,13 @@ pub(crate) enum Task {
         token: Token,
         cause: String,
     },
+}
+
+/// Whether the sender of an item asks what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Wanted,
+    NotWanted,
 }
 
 impl Task {
@@ -141,7 +171,18 @@ impl Task {
     }
 
     /// Carries it out in memory.
-    pub(crate) async fn run(&self, set: &mut WorkingSet<'_>) -> Result<(), Obstacle> {
+    pub(crate) async fn run(&self, set: &mut WorkingSet<'_>) -> Result<Told, Obstacle> {
+        if let Self::Enqueue { item, delay, answer } = self {
+            let placed = set.deliver(item, *delay, FullInbox::Refuse).await?;
+            return match answer {
+                Answer::Wanted => Ok(Told::Enqueued(set.outcome(item, placed).await?)),
+                Answer::NotWanted => Ok(Told::Done),
+            };
+        }
+        self.carry_out(set).await.map(|()| Told::Done)
+    }
+
+    async fn carry_out(&self, set: &mut WorkingSet<'_>) -> Result<(), Obstacle> {
         match self {
             Self::AckTurn { token, commit } => set.ack_turn(*token, commit).await,
             Self::RefuseTurn { token, reason } => {
@@ -152,7 +193,7 @@ impl Task {
                 Ok(set.abandon_turn(*token, *delay, *ignore_attempt).await?)
             }
             Self::RenewTurn { token, extend_for } => Ok(set.renew_turn(*token, *extend_for)?),
-            Self::Enqueue { item, delay } => set.deliver(item, *delay, FullInbox::Refuse).await,
+            Self::Enqueue { item, delay, .. } => set.deliver(item, *delay, FullInbox::Refuse).await.map(drop),
             Self::EnqueueWork { item } => {
                 set.put_work(item);
                 Ok(())

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use duroxide::providers::{CallerTransaction, ProviderError};
+use duroxide::providers::{CallerTransaction, Enqueued, ProviderError};
 use duroxide_core::WorkItem;
 use tokio_postgres::Transaction;
 
+use crate::call::{Answer, Task, Told};
 use crate::connection::Conn;
 use crate::fault::Fault;
 use crate::item::{EncodedItem, check_message};
-use crate::messages::{FullInbox, Obstacle};
+use crate::messages::Obstacle;
 use crate::pipeline::{Pipeline, values};
 use crate::statistics::Counters;
 use crate::store::PostgresProvider;
@@ -52,13 +53,25 @@ impl PostgresProvider {
 
 impl CallerTransaction for PostgresTransaction<'_> {
     async fn enqueue(&self, item: WorkItem) -> Result<(), ProviderError> {
-        const OPERATION: &str = "enqueue_for_orchestrator";
-        self.deliver(item).await.map_err(|fault| fault.into_error(OPERATION))
+        self.carry(item, Answer::NotWanted).await.map(drop)
+    }
+
+    async fn enqueue_checked(&self, item: WorkItem) -> Result<Enqueued, ProviderError> {
+        self.carry(item, Answer::Wanted).await?.enqueued()
+    }
+
+    fn tells_outcomes(&self) -> bool {
+        true
     }
 }
 
 impl PostgresTransaction<'_> {
-    async fn deliver(&self, item: WorkItem) -> Result<(), Fault> {
+    async fn carry(&self, item: WorkItem, answer: Answer) -> Result<Told, ProviderError> {
+        const OPERATION: &str = "enqueue_for_orchestrator";
+        self.deliver(item, answer).await.map_err(|fault| fault.into_error(OPERATION))
+    }
+
+    async fn deliver(&self, item: WorkItem, answer: Answer) -> Result<Told, Fault> {
         const NOTIFY: &str = "SELECT pg_notify($1, 'ready:tw')";
         check_message(&item)?;
         let item = EncodedItem::new(item)?;
@@ -70,7 +83,8 @@ impl PostgresTransaction<'_> {
         wanted.reserved.insert(id.clone());
         wanted.ids.insert(id);
         let mut set = WorkingSet::join(&conn, self.manual, wanted).await?;
-        set.deliver(&item, None, FullInbox::Refuse).await.map_err(|obstacle| match obstacle {
+        let work = Task::Enqueue { item, delay: None, answer };
+        let told = work.run(&mut set).await.map_err(|obstacle| match obstacle {
             Obstacle::Fault(fault) => fault,
             Obstacle::Reserve(id) => Fault::Corrupt(format!("'{id}' was not reserved")),
         })?;
@@ -78,7 +92,7 @@ impl PostgresTransaction<'_> {
         set.flush(&mut pipeline);
         pipeline.add(NOTIFY, values![self.channel.clone()]);
         pipeline.run(&conn).await?.all()?;
-        Ok(())
+        Ok(told)
     }
 }
 

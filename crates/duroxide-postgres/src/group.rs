@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
 use duroxide_core::OrchestrationStatus;
 
-use crate::call::Call;
+use crate::call::{Call, Told};
 use crate::carrier::Carrier;
 use crate::effects::Effects;
 use crate::endings::Audience;
@@ -63,7 +63,7 @@ pub(crate) enum Failure {
 
 /// What a committed group brought.
 pub(crate) struct Done {
-    pub(crate) outcomes: Vec<Result<(), Fault>>,
+    pub(crate) outcomes: Vec<Result<Told, Fault>>,
     pub(crate) effects: Effects,
     pub(crate) now: Ms,
     pub(crate) wrote: bool,

@@ -86,6 +86,8 @@ pub(crate) struct Pending {
     pub(crate) route: Option<Route>,
     /// A cancel came into the inbox, or may have left it.
     pub(crate) cancels: bool,
+    /// The fingerprint of the input that a new instance was started with.
+    pub(crate) first_input: Option<i64>,
 }
 
 /// The columns of [`InstanceRow`], to be selected first, from `queues q JOIN instances i`.

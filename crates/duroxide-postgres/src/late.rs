@@ -1,5 +1,6 @@
 //! Messages that come after their instance has ended.
 
+use duroxide::providers::SendOutcome;
 use duroxide::providers::support::Status;
 use duroxide_core::redrive::kept_since_failure;
 use duroxide_core::{Columns, ErrorDetails, ItemKind};
@@ -24,19 +25,19 @@ impl WorkingSet<'_> {
         columns: &Columns<'_>,
         json: &str,
         full: FullInbox,
-    ) -> Result<(), Fault> {
+    ) -> Result<SendOutcome, Fault> {
         // Only events are kept.
         let kept = if columns.kind == ItemKind::Event { self.kept_for(key).await? } else { None };
         let Some(kept) = kept else {
             self.effects.dropped_finished += 1;
-            return Ok(());
+            return Ok(SendOutcome::Ended);
         };
         if full == FullInbox::Refuse {
             check_room(columns.instance, kept)?;
         }
         self.writes.kept.push((key, kept, json.to_string()));
         self.kept.insert(key, Some(kept + 1));
-        Ok(())
+        Ok(SendOutcome::Kept)
     }
 
     /// How many messages are kept for an instance that has ended; `None` if events for it are dropped.

@@ -26,9 +26,9 @@
 //! | `open`, `caller` | a store by its URL; messages sent inside a transaction of the caller |
 //! | `working_set`, `instance_row`, `execution_row` | the rows of a transaction |
 //! | `memory`, `serve` | rows that need not be read again; fetches that need not look |
-//! | `messages`, `turn_commit`, `release`, `work`, `set_aside`, `append`, `redrive` | what calls change in them |
+//! | `messages`, `outcome`, `late`, `turn_commit`, `release`, `work`, `set_aside`, `append`, `redrive` | what calls change in them |
 //! | `writes`, `write_one`, `one_statement`, `write_group`, `flush` | what is then written |
-//! | `fetch_turn`, `fetch_work`, `sessions` | fetches |
+//! | `take`, `fetch_turn`, `fetch_work`, `sessions` | fetches |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
 //! | `sweep`, `sweep_take`, `health`, `repair` | what nobody can do, takes or has, and what is done about it |
 //! | `history`, `status`, `admin`, `listing`, `delete`, `prune` | what clients and operators read and remove |
@@ -75,6 +75,7 @@ mod nodes;
 mod one_statement;
 mod open;
 mod options;
+mod outcome;
 mod parked;
 mod pipeline;
 mod provider;
@@ -95,6 +96,7 @@ mod status;
 mod store;
 mod sweep;
 mod sweep_take;
+mod take;
 mod tls;
 mod token;
 mod turn_commit;

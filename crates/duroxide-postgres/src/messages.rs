@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use duroxide::providers::SendOutcome;
+use duroxide::providers::support::Placed;
 use duroxide_core::{
     Columns, INITIAL_EXECUTION_ID, ItemKind, Route, WithoutInstance, columns_of, limits,
-    reply_to_colliding_start,
+    reply_to_colliding_start, start_fingerprint,
 };
 
 use crate::execution_row::ExecutionRow;
@@ -23,6 +25,15 @@ pub(crate) enum FullInbox {
     /// What a turn sends always finds room, like completions, timers and cancels: only clients can fill an
     /// inbox without end.
     Admit,
+}
+
+/// What a start did.
+pub(crate) enum Start {
+    Created,
+    /// Nothing; the reply is for the parent that asked for it, if one did.
+    IdTaken {
+        reply: Option<Box<EncodedItem>>,
+    },
 }
 
 /// Why a call could not be carried out in this transaction.
@@ -47,14 +58,19 @@ impl WorkingSet<'_> {
         item: &EncodedItem,
         delay: Option<Duration>,
         full: FullInbox,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<Placed, Obstacle> {
         if item.kind() == ItemKind::Start {
             return match self.start(item, delay).await? {
-                Some(reply) => self.deliver_message(&reply, None, FullInbox::Admit).await,
-                None => Ok(()),
+                Start::Created => Ok(Placed::Started),
+                Start::IdTaken { reply } => {
+                    if let Some(reply) = reply {
+                        let _outcome = self.deliver_message(&reply, None, FullInbox::Admit).await?;
+                    }
+                    Ok(Placed::IdTaken)
+                }
             };
         }
-        self.deliver_message(item, delay, full).await
+        self.deliver_message(item, delay, full).await.map(Placed::Message)
     }
 
     async fn deliver_message(
@@ -62,15 +78,18 @@ impl WorkingSet<'_> {
         item: &EncodedItem,
         delay: Option<Duration>,
         full: FullInbox,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<SendOutcome, Obstacle> {
         let columns = columns_of(&item.item);
         let visible_at = visible_at(self.now, &columns, delay);
         let Some(key) = self.key_of(columns.instance).await? else {
             return match columns.kind.without_instance() {
-                WithoutInstance::Keep => self.keep(&columns, &item.json, visible_at).await,
+                WithoutInstance::Keep => {
+                    self.keep(&columns, &item.json, visible_at).await?;
+                    Ok(SendOutcome::Kept)
+                }
                 WithoutInstance::Drop | WithoutInstance::Create => {
                     self.effects.dropped_unknown += 1;
-                    Ok(())
+                    Ok(SendOutcome::NotFound)
                 }
             };
         };
@@ -82,7 +101,7 @@ impl WorkingSet<'_> {
             check_room(columns.instance, row.inbox_count)?;
         }
         self.put_message(key, &columns, &item.json, visible_at).await?;
-        Ok(())
+        Ok(SendOutcome::Delivered)
     }
 
     /// Puts a message into an inbox.
@@ -131,32 +150,27 @@ impl WorkingSet<'_> {
         Ok(())
     }
 
-    /// Creates the instance of a start. A start of an id that exists changes nothing; the answer is for the
-    /// parent that asked for it, if one did.
+    /// Creates the instance of a start. A start of an id that exists changes nothing.
     pub(crate) async fn start(
         &mut self,
         start: &EncodedItem,
         delay: Option<Duration>,
-    ) -> Result<Option<EncodedItem>, Obstacle> {
+    ) -> Result<Start, Obstacle> {
         let columns = columns_of(&start.item);
         if let Some(key) = self.key_of(columns.instance).await? {
             let parent = self.instance(key)?.parent();
             let reply = reply_to_colliding_start(&start.item, parent.as_ref());
-            return Ok(reply.map(EncodedItem::new).transpose()?);
+            return Ok(Start::IdTaken { reply: reply.map(EncodedItem::new).transpose()?.map(Box::new) });
         }
         if !self.reserved.contains(columns.instance) {
             return Err(Obstacle::Reserve(columns.instance.to_string()));
         }
-        self.create_instance(&columns, &start.json, visible_at(self.now, &columns, delay)).await?;
-        Ok(None)
+        self.create_instance(start, visible_at(self.now, &columns, delay)).await?;
+        Ok(Start::Created)
     }
 
-    async fn create_instance(
-        &mut self,
-        columns: &Columns<'_>,
-        json: &str,
-        visible_at: Ms,
-    ) -> Result<(), Fault> {
+    async fn create_instance(&mut self, start: &EncodedItem, visible_at: Ms) -> Result<(), Fault> {
+        let columns = &columns_of(&start.item);
         let key = self.next_key().await?;
         let execution_id = columns.execution_id.unwrap_or(INITIAL_EXECUTION_ID);
         let parent = columns.parent.as_ref();
@@ -191,10 +205,11 @@ impl WorkingSet<'_> {
                 created: true,
                 first_stored: Some(None),
                 first_added: Some(visible_at),
+                first_input: start_fingerprint(&start.item).map(u64::cast_signed),
                 ..Pending::default()
             },
         });
-        self.writes.inbox.push(InboxRow::new(key, visible_at, 1, columns, json));
+        self.writes.inbox.push(InboxRow::new(key, visible_at, 1, columns, &start.json));
         self.executions.insert((key, execution_id), ExecutionRow::new());
         if early > 0 {
             self.writes.admitted_early.push((columns.instance.to_string(), key, visible_at));

@@ -41,9 +41,9 @@ const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 /// parameter says whether this is the whole transaction.
 pub(crate) const BEGIN_INSTANCE: &str = "WITH f AS MATERIALIZED (SELECT {s}.reserve_id($1, $2) AS free), \
      i AS (INSERT INTO {s}.instances (key, instance_id, incarnation, name, version, parent_instance, \
-         parent_execution_id, parent_event_id, created_at, status) \
-       SELECT $4::bigint, $2, $5::bigint, $6::text, $7::text, $8::text, $9::bigint, $10::bigint, $11::bigint, 1 \
-       FROM f WHERE f.free), \
+         parent_execution_id, parent_event_id, created_at, status, first_input) \
+       SELECT $4::bigint, $2, $5::bigint, $6::text, $7::text, $8::text, $9::bigint, $10::bigint, $11::bigint, 1, \
+         $47::bigint FROM f WHERE f.free), \
      q AS (INSERT INTO {s}.queues (key, revision, ended, updated_at, current_execution_id, pinned_key, has_kv, \
          inbox_count, next_position, not_before, ready_at, suspect, suspect_before, lock_nonce, lock_visible_at, \
          lock_position, lock_watermark, lock_count, route_name, route_version) \

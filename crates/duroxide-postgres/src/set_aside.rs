@@ -98,7 +98,7 @@ impl WorkingSet<'_> {
         self.work.remove(&token.key);
         self.writes.deleted_work.push((work.id, work.stored_nonce));
         self.writes.touch(&work.place);
-        self.deliver(&EncodedItem::new(failed)?, None, FullInbox::Admit).await
+        self.deliver(&EncodedItem::new(failed)?, None, FullInbox::Admit).await.map(drop)
     }
 }
 

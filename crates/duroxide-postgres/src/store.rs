@@ -10,7 +10,7 @@ use duroxide::providers::{ProviderError, ProviderErrorKind};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::call::{Call, Task};
+use crate::call::{Call, Task, Told};
 use crate::carrier::{Carrier, Inbox, closed};
 use crate::connection::{Conn, Manager, Pooled, Target};
 use crate::effects::Effects;
@@ -139,6 +139,15 @@ impl PostgresProvider {
 
     /// Has a call carried out in the next transaction.
     pub(crate) async fn carry(&self, operation: &'static str, work: Task) -> Result<(), ProviderError> {
+        self.carry_told(operation, work).await.map(drop)
+    }
+
+    /// [`Self::carry`], and what the call tells.
+    pub(crate) async fn carry_told(
+        &self,
+        operation: &'static str,
+        work: Task,
+    ) -> Result<Told, ProviderError> {
         let (answer, waiting) = oneshot::channel();
         self.inbox.send(Call { operation, work, answer });
         waiting.await.map_err(|_| closed(operation))?

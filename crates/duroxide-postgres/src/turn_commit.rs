@@ -11,7 +11,7 @@ use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::history::{EncodedEvents, stored_among};
 use crate::item::{EncodedItem, check_message, check_work};
-use crate::messages::{FullInbox, Obstacle};
+use crate::messages::{FullInbox, Obstacle, Start};
 use crate::token::Token;
 use crate::values::{Ms, NOT_PINNED, to_column};
 use crate::working_set::{Wanted, WorkingSet};
@@ -352,8 +352,8 @@ impl WorkingSet<'_> {
         if item.kind() == ItemKind::Start {
             // The answer to a start whose id is taken may come back to this very inbox.
             return match self.start(item, None).await? {
-                Some(reply) => self.send_message(own, &reply).await,
-                None => Ok(()),
+                Start::IdTaken { reply: Some(reply) } => self.send_message(own, &reply).await,
+                Start::IdTaken { reply: None } | Start::Created => Ok(()),
             };
         }
         self.send_message(own, item).await
@@ -366,7 +366,7 @@ impl WorkingSet<'_> {
                 self.effects.dropped_unknown += 1;
                 return Ok(());
             }
-            return self.deliver(item, None, FullInbox::Admit).await;
+            return self.deliver(item, None, FullInbox::Admit).await.map(drop);
         }
         if self.instance(own.key)?.ended {
             self.effects.dropped_finished += 1;

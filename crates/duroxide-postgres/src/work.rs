@@ -142,7 +142,7 @@ impl WorkingSet<'_> {
         self.let_go(&work);
         self.note_activity(&work.place, self.now);
         match completion {
-            Some(completion) => self.deliver(completion, None, FullInbox::Admit).await,
+            Some(completion) => self.deliver(completion, None, FullInbox::Admit).await.map(drop),
             None => Ok(()),
         }
     }

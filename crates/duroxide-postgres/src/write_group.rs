@@ -16,7 +16,7 @@ use crate::write_one::Execution;
 /// As many parameters as [`WorkingSet::write_group`] gives.
 pub(crate) const WRITE_GROUP: &str = "SELECT clock, work_ids, work_nonces FROM {s}.write_group($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, \
-     $32, $33, $34, $35, $36, $37)";
+     $32, $33, $34, $35, $36, $37, $38)";
 
 /// What stands for NULL among numbers.
 const NONE: i64 = -i64::MAX;
@@ -75,6 +75,8 @@ impl WorkingSet<'_> {
         values.extend(execution_values(&new));
         values.extend(execution_values(&stored));
         values.extend(self.work_values());
+        let new = rows.iter().filter(|row| row.pending.created);
+        values.extend(values![new.map(|row| row.pending.first_input).collect::<Vec<_>>()]);
         Some(Written::Group { place: pipeline.add(WRITE_GROUP, values) })
     }
 

@@ -73,6 +73,7 @@ impl WorkingSet<'_> {
         all.extend(message_values(message));
         all.extend(values![to_column(*execution_id)]);
         all.extend(execution_values(execution));
+        all.extend(values![row.pending.first_input]);
         Some(all)
     }
 

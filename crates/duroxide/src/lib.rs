@@ -35,7 +35,7 @@ pub use duroxide_core::{
 pub use providers::{
     Cursor, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
     InstanceTree, ProviderAdmin, PruneOptions, PruneResult, QueueDepths, ScheduledActivityIdentifier,
-    SessionFetchConfig, SystemMetrics, SystemStats, TagFilter, WaitingByTag,
+    SendOutcome, SessionFetchConfig, StartOutcome, SystemMetrics, SystemStats, TagFilter, WaitingByTag,
 };
 pub use runtime::registry::{OrchestrationRegistry, OrchestrationRegistryBuilder};
 pub use runtime::{ActivityContext, HeartbeatError, OrchestrationDescriptor, RuntimeOptions};

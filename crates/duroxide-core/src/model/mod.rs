@@ -7,6 +7,7 @@ mod deadlines;
 mod error;
 mod event;
 mod execution;
+mod first_input;
 pub mod health;
 mod ids;
 mod kv_entry;
@@ -36,6 +37,7 @@ pub use deadlines::{ActivityDeadlines, not_closed_in_time, not_started_in_time};
 pub use error::{AppErrorKind, ConfigErrorKind, ErrorDetails, PoisonMessageType};
 pub use event::{Event, EventKind};
 pub use execution::{ExecutionMetadata, ParentLink, ScheduledActivityIdentifier, status};
+pub use first_input::{FirstInput, start_fingerprint};
 pub(crate) use ids::check_session_id;
 pub use ids::{
     INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, auto_child_id, build_child_instance_id,

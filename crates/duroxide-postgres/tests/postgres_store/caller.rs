@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use duroxide::{Client, OrchestrationStatus};
+use duroxide::{Client, OrchestrationStatus, SendOutcome, StartOutcome};
 use duroxide_postgres::PostgresProvider;
 use tokio_postgres::Transaction;
 
@@ -111,4 +111,25 @@ async fn a_connection_that_ends_before_the_commit_starts_and_sends_nothing() {
     raw().await.execute("SELECT pg_terminate_backend($1)", &[&pid]).await.expect("ended");
     tx.commit().await.expect_err("nobody is there to commit");
     expect_nothing(&schema, &client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_caller_is_told_what_becomes_of_its_messages_if_it_commits() {
+    let store = Arc::new(open(options(&new_schema())).await);
+    let client = Client::new(store.clone());
+    let exists = |same_input| StartOutcome::AlreadyExists { orchestration: "Waits".to_string(), same_input };
+    let mut own = raw().await;
+    let tx = own.transaction().await.expect("begun");
+    let within = store.within(&tx);
+    let raised = client.raise_event_in_checked(&within, "a", "go", "now").await;
+    assert_eq!(raised.expect("told"), SendOutcome::Kept);
+    let started = client.start_orchestration_in_checked(&within, "a", "Waits", "one").await;
+    assert_eq!(started.expect("told"), StartOutcome::Started);
+    let again = client.start_orchestration_versioned_in_checked(&within, "a", "Waits", "1.0.0", "two").await;
+    assert_eq!(again.expect("told"), exists(false));
+    let sent = client.enqueue_event_in_checked(&within, "a", "queue", "data").await;
+    assert_eq!(sent.expect("told"), SendOutcome::Delivered);
+    tx.commit().await.expect("committed");
+    let after = client.start_orchestration_checked("a", "Waits", "one").await;
+    assert_eq!(after.expect("told"), exists(true));
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use duroxide::providers::support::one_turn;
 use duroxide::providers::{
-    HandlerSet, HandlerVersions, Provider as _, ProviderAdmin as _, ProviderErrorKind, TurnRequest, WorkItem,
+    Enqueued, HandlerSet, HandlerVersions, Provider as _, ProviderAdmin as _, ProviderErrorKind,
+    StartOutcome, TurnRequest, WorkItem,
 };
 use duroxide_postgres::{PostgresOptions, PostgresProvider};
 
@@ -72,6 +73,7 @@ async fn a_store_of_the_first_schema_is_brought_up_to_date_with_its_routes() {
     client.start_orchestration("c", "Theirs", "").await.expect("started");
     client.cancel_instance("c", "stop").await.expect("cancelled");
     drop(client);
+    back_to_the_fourth(&schema).await;
     let back = "DROP FUNCTION {s}.conflict; DROP FUNCTION {s}.reserve_id; DROP FUNCTION {s}.write_group; \
          ALTER TABLE {s}.queues DROP COLUMN revision; \
          ALTER TABLE {s}.queues DROP COLUMN route_name, DROP COLUMN route_version, DROP COLUMN cancelled; \
@@ -101,6 +103,7 @@ async fn a_store_of_the_third_schema_is_brought_up_to_date_and_goes_on() {
     let client = duroxide::Client::new(std::sync::Arc::new(open(options(&schema)).await));
     client.start_orchestration("a", "Mine", "").await.expect("started");
     drop(client);
+    back_to_the_fourth(&schema).await;
     let back = "DROP FUNCTION {s}.conflict; DROP FUNCTION {s}.reserve_id; \
          UPDATE {s}.duroxide_schema SET version = 3";
     raw().await.batch_execute(&back.replace("{s}", &schema)).await.expect("as it was");
@@ -114,4 +117,60 @@ async fn a_store_of_the_third_schema_is_brought_up_to_date_and_goes_on() {
     let turns = store.fetch_turns(request).await.expect("fetched");
     let found: Vec<&str> = turns.iter().map(|turn| turn.item.instance.as_str()).collect();
     assert_eq!(found, ["a", "b", "c"]);
+}
+
+/// Makes a store what the fourth schema had it be.
+async fn back_to_the_fourth(schema: &str) {
+    let back = "DO $$ DECLARE f regprocedure; BEGIN \
+           SELECT p.oid INTO f FROM pg_proc p WHERE p.pronamespace = '{s}'::regnamespace \
+             AND p.proname = 'write_group' AND p.pronargs = 38; \
+           EXECUTE format('DROP FUNCTION %s', f); END $$; \
+         ALTER TABLE {s}.instances DROP COLUMN first_input; \
+         ALTER TABLE {s}.queues DROP COLUMN bounced_at, DROP COLUMN bounce; \
+         ALTER TABLE {s}.work_items DROP COLUMN waiting_since, DROP COLUMN bounced_at, DROP COLUMN bounce; \
+         UPDATE {s}.duroxide_schema SET version = 4";
+    raw().await.batch_execute(&back.replace("{s}", schema)).await.expect("as it was");
+}
+
+fn start(instance: &str, input: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_string(),
+        orchestration: "Mine".to_string(),
+        input: input.to_string(),
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    }
+}
+
+#[tokio::test]
+async fn starts_are_compared_with_inputs_that_the_fourth_schema_kept_no_fingerprint_of() {
+    let schema = new_schema();
+    let store = open(options(&schema)).await;
+    for instance in ["waiting", "begun", "pruned"] {
+        store.enqueue_for_orchestrator(start(instance, "one"), None).await.expect("started");
+    }
+    drop(store);
+    back_to_the_fourth(&schema).await;
+    let begun = r#"{"event_id":1,"source_event_id":null,"instance_id":"begun","execution_id":1,"timestamp_ms":5,"duroxide_version":"1.0.0","type":"OrchestrationStarted","name":"Mine","version":"1.0.0","input":"one","parent_instance":null,"parent_id":null}"#;
+    let as_they_were = format!(
+        "DELETE FROM {{s}}.inbox n USING {{s}}.instances i WHERE i.key = n.instance_key AND i.instance_id <> 'waiting'; \
+         INSERT INTO {{s}}.history (instance_key, execution_id, event_id, event) \
+           SELECT key, 1, 1, '{begun}' FROM {{s}}.instances WHERE instance_id = 'begun'"
+    );
+    raw().await.batch_execute(&as_they_were.replace("{s}", &schema)).await.expect("as they were");
+    let store = open(options(&schema)).await;
+    let told = async |item: WorkItem| store.enqueue_checked(item, None).await.expect("told");
+    let exists = |same_input| {
+        Enqueued::Start(StartOutcome::AlreadyExists { orchestration: "Mine".to_string(), same_input })
+    };
+    for instance in ["waiting", "begun"] {
+        assert_eq!(told(start(instance, "one")).await, exists(true), "{instance}");
+        assert_eq!(told(start(instance, "two")).await, exists(false), "{instance}");
+    }
+    assert_eq!(told(start("pruned", "one")).await, exists(false), "nothing is known of its input");
+    assert_eq!(told(start("new", "one")).await, Enqueued::Start(StartOutcome::Started));
+    assert_eq!(told(start("new", "one")).await, exists(true));
 }

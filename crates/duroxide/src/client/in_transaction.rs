@@ -2,7 +2,8 @@
 
 use duroxide_core::WorkItem;
 
-use super::send::{check_event, start_item};
+use super::send::{enqueue_item, raise_item, start_item};
+use super::without_effect::{PlainCall, Sent};
 use super::{Client, ClientError};
 use crate::providers::CallerTransaction;
 
@@ -19,8 +20,8 @@ impl Client {
         name: impl Into<String>,
         input: impl Into<String>,
     ) -> Result<(), ClientError> {
-        let item = start_item(instance.into(), name.into(), None, input.into())?;
-        Ok(transaction.enqueue(item).await?)
+        let start = start_item(instance.into(), name.into(), None, input.into())?;
+        send(transaction, PlainCall::StartOrchestration, start).await
     }
 
     /// [`Self::start_orchestration_in`] of a given version.
@@ -32,8 +33,8 @@ impl Client {
         version: impl Into<String>,
         input: impl Into<String>,
     ) -> Result<(), ClientError> {
-        let item = start_item(instance.into(), name.into(), Some(version.into()), input.into())?;
-        Ok(transaction.enqueue(item).await?)
+        let start = start_item(instance.into(), name.into(), Some(version.into()), input.into())?;
+        send(transaction, PlainCall::StartOrchestration, start).await
     }
 
     /// [`Self::raise_event`] when the caller's transaction commits.
@@ -44,9 +45,8 @@ impl Client {
         name: impl Into<String>,
         data: impl Into<String>,
     ) -> Result<(), ClientError> {
-        let (instance, name, data) = (instance.into(), name.into(), data.into());
-        check_event(&instance, "event name", &name, &data)?;
-        Ok(transaction.enqueue(WorkItem::ExternalRaised { instance, name, data }).await?)
+        let message = raise_item(instance.into(), name.into(), data.into())?;
+        send(transaction, PlainCall::RaiseEvent, message).await
     }
 
     /// [`Self::enqueue_event`] when the caller's transaction commits.
@@ -57,8 +57,21 @@ impl Client {
         queue: impl Into<String>,
         data: impl Into<String>,
     ) -> Result<(), ClientError> {
-        let (instance, name, data) = (instance.into(), queue.into(), data.into());
-        check_event(&instance, "queue name", &name, &data)?;
-        Ok(transaction.enqueue(WorkItem::QueueMessage { instance, name, data }).await?)
+        let message = enqueue_item(instance.into(), queue.into(), data.into())?;
+        send(transaction, PlainCall::EnqueueEvent, message).await
     }
+}
+
+/// Sends, and reports if that changed nothing.
+async fn send(
+    transaction: &impl CallerTransaction,
+    call: PlainCall,
+    item: WorkItem,
+) -> Result<(), ClientError> {
+    if !transaction.tells_outcomes() {
+        return Ok(transaction.enqueue(item).await?);
+    }
+    let sent = Sent::of(call, &item);
+    sent.report(&transaction.enqueue_checked(item).await?);
+    Ok(())
 }

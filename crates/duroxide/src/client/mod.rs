@@ -1,5 +1,6 @@
 //! The client: starts instances, sends to them, and sees what became of them.
 
+mod checked;
 mod error;
 mod health;
 mod in_transaction;
@@ -8,6 +9,7 @@ mod redrive;
 mod send;
 mod state;
 mod wait;
+mod without_effect;
 
 use std::sync::Arc;
 

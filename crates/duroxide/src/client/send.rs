@@ -5,6 +5,7 @@ use duroxide_core::{
 };
 use serde::Serialize;
 
+use super::without_effect::{PlainCall, Sent};
 use super::{Client, ClientError};
 
 impl Client {
@@ -59,7 +60,7 @@ impl Client {
         version: Option<String>,
         input: String,
     ) -> Result<(), ClientError> {
-        self.send(start_item(instance, name, version, input)?).await
+        self.send(PlainCall::StartOrchestration, start_item(instance, name, version, input)?).await
     }
 
     /// Raises an event for the Nth wait of its name. It is kept if it comes before the wait or the start.
@@ -69,9 +70,7 @@ impl Client {
         name: impl Into<String>,
         data: impl Into<String>,
     ) -> Result<(), ClientError> {
-        let (instance, name, data) = (instance.into(), name.into(), data.into());
-        check_event(&instance, "event name", &name, &data)?;
-        self.send(WorkItem::ExternalRaised { instance, name, data }).await
+        self.send(PlainCall::RaiseEvent, raise_item(instance.into(), name.into(), data.into())?).await
     }
 
     /// [`Self::raise_event`] with typed data.
@@ -91,9 +90,7 @@ impl Client {
         queue: impl Into<String>,
         data: impl Into<String>,
     ) -> Result<(), ClientError> {
-        let (instance, name, data) = (instance.into(), queue.into(), data.into());
-        check_event(&instance, "queue name", &name, &data)?;
-        self.send(WorkItem::QueueMessage { instance, name, data }).await
+        self.send(PlainCall::EnqueueEvent, enqueue_item(instance.into(), queue.into(), data.into())?).await
     }
 
     /// [`Self::enqueue_event`] with typed data.
@@ -123,15 +120,17 @@ impl Client {
         instance: impl Into<String>,
         reason: impl Into<String>,
     ) -> Result<(), ClientError> {
-        let (instance, reason) = (instance.into(), reason.into());
-        check_target(&instance)
-            .and_then(|()| check_payload("cancel reason", &reason))
-            .map_err(ClientError::invalid)?;
-        self.send(WorkItem::CancelInstance { instance, reason }).await
+        self.send(PlainCall::CancelInstance, cancel_item(instance.into(), reason.into())?).await
     }
 
-    async fn send(&self, item: WorkItem) -> Result<(), ClientError> {
-        Ok(self.provider.enqueue_for_orchestrator(item, None).await?)
+    /// Sends, and reports if that changed nothing. A store that would have to read for the answer is not asked for it.
+    async fn send(&self, call: PlainCall, item: WorkItem) -> Result<(), ClientError> {
+        if !self.provider.tells_outcomes() {
+            return Ok(self.provider.enqueue_for_orchestrator(item, None).await?);
+        }
+        let sent = Sent::of(call, &item);
+        sent.report(&self.provider.enqueue_checked(item, None).await?);
+        Ok(())
     }
 }
 
@@ -147,11 +146,31 @@ fn check_target(instance: &str) -> Result<(), String> {
     check_name("instance id", if instance.trim().is_empty() { instance } else { "present" })
 }
 
-pub(super) fn check_event(instance: &str, what: &str, name: &str, data: &str) -> Result<(), ClientError> {
+fn check_event(instance: &str, what: &str, name: &str, data: &str) -> Result<(), ClientError> {
     check_target(instance)
         .and_then(|()| check_name(what, name))
         .and_then(|()| check_payload("event data", data))
         .map_err(ClientError::invalid)
+}
+
+/// The message of an event, checked.
+pub(super) fn raise_item(instance: String, name: String, data: String) -> Result<WorkItem, ClientError> {
+    check_event(&instance, "event name", &name, &data)?;
+    Ok(WorkItem::ExternalRaised { instance, name, data })
+}
+
+/// The message for a queue, checked.
+pub(super) fn enqueue_item(instance: String, queue: String, data: String) -> Result<WorkItem, ClientError> {
+    check_event(&instance, "queue name", &queue, &data)?;
+    Ok(WorkItem::QueueMessage { instance, name: queue, data })
+}
+
+/// The message of a cancel, checked.
+pub(super) fn cancel_item(instance: String, reason: String) -> Result<WorkItem, ClientError> {
+    check_target(&instance)
+        .and_then(|()| check_payload("cancel reason", &reason))
+        .map_err(ClientError::invalid)?;
+    Ok(WorkItem::CancelInstance { instance, reason })
 }
 
 /// The message of a start, checked.

@@ -174,6 +174,14 @@ macro_rules! __for_each_provider_validation {
                 a_delayed_start_is_fetched_later,
                 a_turn_starts_other_instances,
             }
+            outcomes {
+                a_start_tells_whether_it_created_the_instance,
+                a_start_is_compared_with_the_first_input,
+                a_message_tells_where_it_went,
+                an_event_for_a_failed_instance_that_may_go_on_is_kept,
+                one_of_many_concurrent_starts_is_told_that_it_started,
+                what_the_plain_call_refuses_is_refused,
+            }
             continue_as_new {
                 an_instance_between_two_executions_is_running,
                 the_next_execution_begins_with_an_empty_history,

@@ -30,6 +30,7 @@ pub mod lock_expiry;
 pub mod management;
 pub mod messages_without_instance;
 pub mod node_registry;
+pub mod outcomes;
 pub mod paging;
 pub mod poison_message;
 pub mod queue_semantics;

@@ -8,6 +8,8 @@ mod health;
 mod listing;
 pub mod management;
 pub mod memory;
+pub(crate) mod outcome;
+mod plain_status;
 mod provider;
 mod redrive;
 #[cfg(feature = "sqlite")]
@@ -37,6 +39,7 @@ pub use management::{
     DeleteInstanceResult, ExecutionInfo, FilteredOut, InstanceFilter, InstanceInfo, InstanceTree,
     OldestReady, PruneOptions, PruneResult, QueueDepths, SystemMetrics, WaitingByTag,
 };
+pub use outcome::{Enqueued, SendOutcome, StartOutcome};
 pub use provider::Provider;
 pub use redrive::RedriveInstance;
 pub use tag::TagFilter;

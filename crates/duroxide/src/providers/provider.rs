@@ -15,10 +15,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::{
-    DispatcherCapabilityFilter, Event, EventKind, ExecutionMetadata, NodeInfo, NodeRecord,
-    OrchestrationStatus, ScheduledActivityIdentifier, UnprocessableWork, WorkItem, status,
+    DispatcherCapabilityFilter, Event, ExecutionMetadata, NodeInfo, NodeRecord, OrchestrationStatus,
+    ScheduledActivityIdentifier, UnprocessableWork, WorkItem,
 };
 
+use super::outcome::{self, Enqueued};
+use super::plain_status;
 use super::{
     FetchedTurn, FetchedWork, OrchestrationItem, ProviderAdmin, ProviderError, ProviderErrorKind,
     RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,
@@ -243,6 +245,27 @@ pub trait Provider: Any + Send + Sync {
         Ok(work.into_iter().collect())
     }
 
+    /// Whether [`Provider::enqueue_checked`] answers from the transaction itself. Otherwise it reads before it sends,
+    /// and a client sends by [`Provider::enqueue_for_orchestrator`] unless it asks for the answer.
+    fn tells_outcomes(&self) -> bool {
+        false
+    }
+
+    /// Like [`Provider::enqueue_for_orchestrator`], and tells what became of the item.
+    ///
+    /// A store that implements this answers from the very transaction that put the item where it belongs, or did not.
+    /// The first input of an instance is the one of [`FirstInput`](duroxide_core::FirstInput): a store keeps its
+    /// [fingerprint](duroxide_core::start_fingerprint) in the instance's row. The default body answers by what it reads
+    /// before it sends. If another client changes the instance in between, its answer is outdated; and it takes the
+    /// input of an instance that has not begun for another one.
+    async fn enqueue_checked(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<Enqueued, ProviderError> {
+        outcome::enqueue_and_read(self, item, delay).await
+    }
+
     /// Whether the store looks at [`TurnRequest::suspects`] and [`WorkRequest::suspects`].
     fn separates_suspects(&self) -> bool {
         false
@@ -389,35 +412,7 @@ pub trait Provider: Any + Send + Sync {
 
     /// What a client sees of an instance.
     async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {
-        let (custom_status, custom_status_version) =
-            self.get_custom_status(instance, 0).await?.unwrap_or((None, 0));
-        let history = self.read(instance).await?;
-        let running =
-            OrchestrationStatus::Running { custom_status: custom_status.clone(), custom_status_version };
-        let Some(last) = history.last() else {
-            let Some(admin) = self.as_management_capability() else {
-                return Ok(OrchestrationStatus::NotFound);
-            };
-            return match admin.get_instance_info(instance).await {
-                Ok(info) if info.status == status::RUNNING => Ok(running),
-                // The turn that ended it was committed between the two reads.
-                Ok(_) => Err(ProviderError::retryable(
-                    "orchestration_status",
-                    "the instance changed while it was read",
-                )),
-                Err(error) if error.kind() == ProviderErrorKind::NotFound => {
-                    Ok(OrchestrationStatus::NotFound)
-                }
-                Err(error) => Err(error),
-            };
-        };
-        Ok(if let EventKind::OrchestrationCompleted { output } = &last.kind {
-            OrchestrationStatus::Completed { output: output.clone(), custom_status, custom_status_version }
-        } else if let EventKind::OrchestrationFailed { details } = &last.kind {
-            OrchestrationStatus::Failed { details: details.clone(), custom_status, custom_status_version }
-        } else {
-            running
-        })
+        plain_status::read(self, instance).await
     }
 
     /// Waits until the instance is as asked, at most `timeout`; `None` when that passed first.
@@ -429,22 +424,7 @@ pub trait Provider: Any + Send + Sync {
         until: WaitUntil<'_>,
         timeout: Duration,
     ) -> Result<Option<OrchestrationStatus>, ProviderError> {
-        // Only for stores without wake-ups: slow enough for a store, fast enough for a person.
-        const POLL: Duration = Duration::from_millis(25);
-        // A deadline that cannot be expressed lies beyond all that will be waited for.
-        let deadline = tokio::time::Instant::now().checked_add(timeout);
-        loop {
-            let seen = self.orchestration_status(instance).await?;
-            if is_reached(self, instance, until, &seen).await? {
-                return Ok(Some(seen));
-            }
-            let left = deadline
-                .map_or(POLL, |deadline| deadline.saturating_duration_since(tokio::time::Instant::now()));
-            if left.is_zero() {
-                return Ok(None);
-            }
-            tokio::time::sleep(POLL.min(left)).await;
-        }
+        plain_status::poll(self, instance, until, timeout).await
     }
 }
 
@@ -454,24 +434,4 @@ fn no_sweep(operation: &str) -> ProviderError {
 
 fn no_nodes(operation: &str) -> ProviderError {
     ProviderError::permanent(operation, "this store keeps no rows of nodes")
-}
-
-/// Whether what a client waits for has happened, given the status just read.
-#[doc(hidden)]
-pub async fn is_reached<P: Provider + ?Sized>(
-    provider: &P,
-    instance: &str,
-    until: WaitUntil<'_>,
-    seen: &OrchestrationStatus,
-) -> Result<bool, ProviderError> {
-    Ok(match until {
-        WaitUntil::Terminal => seen.is_terminal(),
-        WaitUntil::CustomStatusAfter(version) => match seen {
-            OrchestrationStatus::NotFound => false,
-            OrchestrationStatus::Running { custom_status_version, .. }
-            | OrchestrationStatus::Completed { custom_status_version, .. }
-            | OrchestrationStatus::Failed { custom_status_version, .. } => *custom_status_version > version,
-        },
-        WaitUntil::KvValue(key) => provider.get_kv_value(instance, key).await?.is_some(),
-    })
 }

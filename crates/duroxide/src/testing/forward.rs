@@ -5,13 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use duroxide_core::{ItemKind, columns_of};
 
 use super::provider::unless_pretended;
 use super::{Fault, FaultProvider, Method, deliver};
+use crate::providers::outcome::enqueue_and_read;
 use crate::providers::{
-    ExecutionMetadata, FetchedTurn, FetchedWork, NodeInfo, NodeRecord, OrchestrationItem, Provider,
-    ProviderAdmin, ProviderError, RedriveInstance, ScheduledActivityIdentifier, SessionFetchConfig,
-    SweepRequest, SystemStats, TagFilter, TurnRequest, UnprocessableWork, WaitUntil, WorkItem, WorkRequest,
+    Enqueued, ExecutionMetadata, FetchedTurn, FetchedWork, NodeInfo, NodeRecord, OrchestrationItem, Provider,
+    ProviderAdmin, ProviderError, RedriveInstance, ScheduledActivityIdentifier, SendOutcome,
+    SessionFetchConfig, StartOutcome, SweepRequest, SystemStats, TagFilter, TurnRequest, UnprocessableWork,
+    WaitUntil, WorkItem, WorkRequest,
 };
 use crate::{DispatcherCapabilityFilter, Event, OrchestrationStatus};
 
@@ -21,6 +24,20 @@ const EXPIRED_LOCK: Duration = Duration::from_millis(1);
 /// How long a lock may last.
 fn lock_timeout(asked: Duration, faults: &[Fault]) -> Duration {
     if faults.contains(&Fault::ExpireLock) { asked.min(EXPIRED_LOCK) } else { asked }
+}
+
+/// What a store that does nothing says it did.
+fn pretended(item: &WorkItem) -> Enqueued {
+    match columns_of(item).kind {
+        ItemKind::Start => Enqueued::Start(StartOutcome::Started),
+        ItemKind::ContinueAsNew
+        | ItemKind::Activity
+        | ItemKind::Completion
+        | ItemKind::Timer
+        | ItemKind::Event
+        | ItemKind::Note
+        | ItemKind::Cancel => Enqueued::Message(SendOutcome::Delivered),
+    }
 }
 
 #[async_trait]
@@ -186,6 +203,34 @@ impl Provider for FaultProvider {
             let sent = self.inner.enqueue_for_orchestrator(item.clone(), delay);
             let answer = unless_pretended(&faults, sent).await;
             self.observer.enqueued(&item, &answer);
+            answer
+        };
+        self.call_with(Method::Enqueue, &faults, enqueue).await
+    }
+
+    fn tells_outcomes(&self) -> bool {
+        !self.plain && self.inner.tells_outcomes()
+    }
+
+    async fn enqueue_checked(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<Enqueued, ProviderError> {
+        if self.plain {
+            return enqueue_and_read(self, item, delay).await;
+        }
+        let faults = self.faults(Method::Enqueue);
+        let enqueue = async {
+            let answer = if faults.contains(&Fault::Pretend) {
+                Ok(pretended(&item))
+            } else {
+                self.inner.enqueue_checked(item.clone(), delay).await
+            };
+            if answer.is_ok() && faults.contains(&Fault::Duplicate) {
+                self.inner.enqueue_for_orchestrator(item.clone(), delay).await?;
+            }
+            self.observer.enqueued(&item, &answer.as_ref().map(|_| ()).map_err(Clone::clone));
             answer
         };
         self.call_with(Method::Enqueue, &faults, enqueue).await

@@ -27,7 +27,7 @@ pub enum Method {
     RenewSessions,
     /// `cleanup_orphaned_sessions`
     CleanUpSessions,
-    /// `enqueue_for_orchestrator`
+    /// `enqueue_for_orchestrator`, `enqueue_checked`
     Enqueue,
     /// `enqueue_for_worker`
     EnqueueWork,
@@ -66,7 +66,7 @@ pub enum Method {
 }
 
 /// The name of each method in the trait; the first of a method is the one it is shown by.
-const NAMES: [(&str, Method); 34] = [
+const NAMES: [(&str, Method); 35] = [
     ("fetch_turns", Method::FetchTurns),
     ("fetch_orchestration_item", Method::FetchTurns),
     ("ack_orchestration_item", Method::AckTurn),
@@ -82,6 +82,7 @@ const NAMES: [(&str, Method); 34] = [
     ("renew_session_lock", Method::RenewSessions),
     ("cleanup_orphaned_sessions", Method::CleanUpSessions),
     ("enqueue_for_orchestrator", Method::Enqueue),
+    ("enqueue_checked", Method::Enqueue),
     ("enqueue_for_worker", Method::EnqueueWork),
     ("read", Method::Read),
     ("read_with_execution", Method::Read),

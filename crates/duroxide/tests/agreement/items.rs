@@ -60,7 +60,7 @@ pub(crate) fn start_item(instance: u8, parent: Option<u8>, version: bool) -> Wor
     WorkItem::StartOrchestration {
         instance: instance_name(instance),
         orchestration: format!("Orchestration {instance}"),
-        input: "in".to_string(),
+        input: if version { "in, versioned" } else { "in" }.to_string(),
         version: version.then(|| "1.2.3".to_string()),
         parent_instance: parent.map(instance_name),
         parent_id: parent.map(u64::from),

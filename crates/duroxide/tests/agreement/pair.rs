@@ -7,8 +7,8 @@ use std::time::Duration;
 use duroxide::clock::{Clock, ManualClock};
 use duroxide::providers::memory::MemoryProvider;
 use duroxide::providers::{
-    FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    ProviderErrorKind, Suspects, TurnRequest, WorkItem,
+    Enqueued, FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, Provider, ProviderAdmin,
+    ProviderError, ProviderErrorKind, SendOutcome, StartOutcome, Suspects, TurnRequest, WorkItem,
 };
 
 use super::capabilities::handler_set;
@@ -147,11 +147,14 @@ impl Pair {
 
     async fn send(&mut self, what: &str, item: WorkItem, delay: Option<u16>) -> Result<(), String> {
         let delay = delay.map(ms);
-        let memory = self.memory.enqueue_for_orchestrator(item.clone(), delay).await;
-        let other = self.other.enqueue_for_orchestrator(item.clone(), delay).await;
+        let memory = self.memory.enqueue_checked(item.clone(), delay).await;
+        let other = self.other.enqueue_checked(item.clone(), delay).await;
         let kept = self.memory.kept_messages(item.instance()).await.unwrap_or_default();
         if kept.contains(&item) {
             self.count("send to a failed instance");
+        }
+        if let Ok(told) = &memory {
+            self.count(what_was_told(told));
         }
         self.agree(what, &memory, &other).map(drop)
     }
@@ -312,6 +315,18 @@ impl Pair {
     /// The other store's management calls.
     pub(crate) fn admin(&self) -> &dyn ProviderAdmin {
         self.other.as_management_capability().expect("both stores have the management calls")
+    }
+}
+
+fn what_was_told(told: &Enqueued) -> &'static str {
+    match told {
+        Enqueued::Start(StartOutcome::Started) => "told: started",
+        Enqueued::Start(StartOutcome::AlreadyExists { same_input: true, .. }) => "told: exists, same input",
+        Enqueued::Start(StartOutcome::AlreadyExists { same_input: false, .. }) => "told: exists, other input",
+        Enqueued::Message(SendOutcome::Delivered) => "told: delivered",
+        Enqueued::Message(SendOutcome::Kept) => "told: kept",
+        Enqueued::Message(SendOutcome::NotFound) => "told: not found",
+        Enqueued::Message(SendOutcome::Ended) => "told: ended",
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct ForgetsEvents;
 
 impl Between for ForgetsEvents {
     fn instead(&self, call: &Call) -> Option<String> {
-        matches!(call, Call::Raise { .. }).then(|| "()".to_string())
+        matches!(call, Call::Raise { .. }).then(|| "Message(Delivered)".to_string())
     }
 }
 

@@ -90,7 +90,7 @@ impl Session {
     }
 
     async fn send(&self, item: WorkItem) -> String {
-        in_words(&self.store.enqueue_for_orchestrator(item, None).await)
+        in_words(&self.store.enqueue_checked(item, None).await)
     }
 
     async fn fetch_turn(&mut self, takes: Takes<'_>) -> String {

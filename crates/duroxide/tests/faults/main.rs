@@ -8,6 +8,7 @@ mod common;
 mod log;
 
 mod activities;
+mod answers;
 mod any_store;
 mod big_tree;
 mod capacity;

@@ -8,7 +8,7 @@ use duroxide::providers::sqlite::rusqlite::{Connection, TransactionBehavior};
 use duroxide::providers::sqlite::{SqliteOptions, SqliteProvider};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{Client, ClientError, OrchestrationContext, OrchestrationRegistry};
+use duroxide::{Client, ClientError, OrchestrationContext, OrchestrationRegistry, SendOutcome, StartOutcome};
 
 use crate::fixture::{LONG, Place};
 
@@ -122,4 +122,33 @@ async fn without_a_transaction_nothing_is_sent() {
     assert_eq!(error.kind(), ProviderErrorKind::Invalid);
     drop(own);
     shop.expect_only(&[]).await;
+}
+
+#[tokio::test]
+async fn the_caller_is_told_what_becomes_of_its_messages_if_it_commits() {
+    let shop = Shop::open().await;
+    let exists = |same_input| StartOutcome::AlreadyExists { orchestration: "Waits".to_string(), same_input };
+    let mut own = shop.place.raw();
+    let tx = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let (within, client) = (shop.store.within(&tx), &shop.client);
+    assert_eq!(
+        client.raise_event_in_checked(&within, "kept", "go", "went").await.unwrap(),
+        SendOutcome::Kept
+    );
+    assert_eq!(
+        client.start_orchestration_in_checked(&within, "kept", "Waits", "kept").await.unwrap(),
+        StartOutcome::Started
+    );
+    assert_eq!(
+        client.start_orchestration_versioned_in_checked(&within, "kept", "Waits", "1.0.0", "").await.unwrap(),
+        exists(false)
+    );
+    assert_eq!(
+        client.enqueue_event_in_checked(&within, "kept", "queue", "first").await.unwrap(),
+        SendOutcome::Delivered
+    );
+    tx.execute("INSERT INTO orders VALUES ('kept')", []).unwrap();
+    tx.commit().unwrap();
+    assert_eq!(shop.client.start_orchestration_checked("kept", "Waits", "kept").await.unwrap(), exists(true));
+    shop.expect_only(&["kept"]).await;
 }

@@ -5,23 +5,33 @@ use std::sync::Arc;
 
 use duroxide::providers::sqlite::SqliteProvider;
 use duroxide::providers::{
-    HandlerSet, HandlerVersions, Provider, SessionFetchConfig, TurnRequest, WorkRequest,
+    Enqueued, HandlerSet, HandlerVersions, Provider, SessionFetchConfig, StartOutcome, TurnRequest, WorkItem,
+    WorkRequest,
 };
 use semver::Version;
 
 use crate::fixture::{LONG, NOW, Place, activity, raised, start, turn_request, work_request};
 
 const FIRST: &str = include_str!("../../src/providers/sqlite/migrations/0001_initial.sql");
+const SECOND: &str = include_str!("../../src/providers/sqlite/migrations/0002_kept_messages.sql");
+const THIRD: &str = include_str!("../../src/providers/sqlite/migrations/0003_nodes_and_routes.sql");
 /// What marks a file as one of ours.
 const APPLICATION_ID: i64 = 0x6475_726F;
 
 /// A file as the first schema had it.
 fn first_schema(rows: &str) -> Place {
+    schema_of(&[FIRST], rows)
+}
+
+/// A file that has seen these migrations.
+fn schema_of(migrations: &[&str], rows: &str) -> Place {
     let place = Place::new();
     let raw = place.raw();
-    raw.execute_batch(FIRST).unwrap();
+    raw.execute_batch(&migrations.concat()).unwrap();
     raw.execute_batch(rows).unwrap();
-    raw.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1")).unwrap();
+    let version = migrations.len();
+    raw.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}"))
+        .unwrap();
     place
 }
 
@@ -37,7 +47,7 @@ fn instance(key: i64, version: &str, execution: i64, last_event: i64, kind: i64,
     )
 }
 
-fn json(item: &duroxide::providers::WorkItem) -> String {
+fn json(item: &WorkItem) -> String {
     serde_json::to_string(item).unwrap()
 }
 
@@ -104,4 +114,40 @@ async fn work_of_the_first_schema_is_found_by_name_and_session() {
     let work = store.fetch_work(request).await.unwrap();
     let items: Vec<_> = work.into_iter().map(|work| work.item).collect();
     assert_eq!(items, [activity("a", 2), activity("a", 4), activity("a", 5)]);
+}
+
+/// `start` of the fixture with this input.
+fn start_with(instance: &str, input: &str) -> WorkItem {
+    let mut item = start(instance);
+    if let WorkItem::StartOrchestration { input: stored, .. } = &mut item {
+        *stored = input.to_string();
+    }
+    item
+}
+
+#[tokio::test]
+async fn starts_are_compared_with_inputs_that_the_third_schema_kept_no_fingerprint_of() {
+    let started = r#"{"event_id":1,"source_event_id":null,"instance_id":"i2","execution_id":1,"timestamp_ms":5,"duroxide_version":"1.0.0","type":"OrchestrationStarted","name":"Flow","version":"1.0.0","input":"one","parent_instance":null,"parent_id":null}"#;
+    let rows = [
+        instance(1, "", 1, 0, 1, &json(&start_with("i1", "one"))),
+        instance(2, "1.0.0", 1, 1, 6, &json(&raised("i2", "begun"))),
+        format!(
+            "INSERT INTO history (instance_key, execution_id, event_id, event) VALUES (2, 1, 1, '{started}');"
+        ),
+        // Its first execution was pruned.
+        instance(3, "1.0.0", 2, 1, 6, &json(&raised("i3", "begun"))),
+    ];
+    let place = schema_of(&[FIRST, SECOND, THIRD], &rows.concat());
+    let store = place.open().await;
+    let told = async |item: WorkItem| store.enqueue_checked(item, None).await.unwrap();
+    let exists = |same_input| {
+        Enqueued::Start(StartOutcome::AlreadyExists { orchestration: "Flow".to_string(), same_input })
+    };
+    for instance in ["i1", "i2"] {
+        assert_eq!(told(start_with(instance, "one")).await, exists(true), "{instance}");
+        assert_eq!(told(start_with(instance, "two")).await, exists(false), "{instance}");
+    }
+    assert_eq!(told(start_with("i3", "one")).await, exists(false), "nothing is known of its input");
+    assert_eq!(told(start_with("i4", "one")).await, Enqueued::Start(StartOutcome::Started));
+    assert_eq!(told(start_with("i4", "one")).await, exists(true));
 }

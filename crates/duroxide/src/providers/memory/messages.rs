@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use duroxide_core::protection::Protection;
-use duroxide_core::{ItemKind, WithoutInstance, WorkItem, columns_of, limits, reply_to_colliding_start};
+use duroxide_core::{
+    FirstInput, ItemKind, WithoutInstance, WorkItem, columns_of, limits, reply_to_colliding_start,
+    start_fingerprint,
+};
 
 use super::rows::{EarlyRow, InstanceRow, MessageKey, MessageRow, Ms, NewInstance, SetAside, Stored, to_ms};
 use super::state::{State, check_instance, invalid};
 use crate::clock::millis;
-use crate::providers::ProviderError;
+use crate::providers::outcome::Placed;
+use crate::providers::{Enqueued, ProviderError, SendOutcome, StartOutcome};
 
 /// Why a message was dropped, as a label of the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +62,7 @@ impl State {
         now: Ms,
         item: WorkItem,
         delay: Option<Duration>,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<Enqueued, ProviderError> {
         const OPERATION: &str = "enqueue_for_orchestrator";
         check_message(OPERATION, &item)?;
         // Only clients can fill an inbox without end, and they send events; a completion, a timer or a
@@ -78,35 +82,68 @@ impl State {
                 ));
             }
         }
-        self.deliver(now, item, delay);
-        Ok(())
+        // Read before the item is given away. A start that finds its id taken changes nothing of it.
+        let is_start = columns_of(&item).kind == ItemKind::Start;
+        let existing = if is_start { self.existing(&item) } else { None };
+        Ok(match self.deliver(now, item, delay) {
+            Placed::Message(outcome) => Enqueued::Message(outcome),
+            Placed::Started | Placed::IdTaken => Enqueued::Start(existing.unwrap_or(StartOutcome::Started)),
+        })
+    }
+
+    /// What a start is told of the instance that has its id.
+    fn existing(&self, start: &WorkItem) -> Option<StartOutcome> {
+        let row = self.instances.get(start.instance())?;
+        let first = FirstInput { fingerprint: row.first_input, ..FirstInput::default() };
+        let (orchestration, same_input) = (row.name.clone(), first.is_of(start));
+        Some(StartOutcome::AlreadyExists { orchestration, same_input })
     }
 
     /// Takes a checked message to where it belongs: an inbox, the early messages, or nowhere.
-    pub(super) fn deliver(&mut self, now: Ms, item: WorkItem, delay: Option<Duration>) {
+    pub(super) fn deliver(&mut self, now: Ms, item: WorkItem, delay: Option<Duration>) -> Placed {
         let visible_at = visible_at(now, &item, delay);
         let columns = columns_of(&item);
         let kind = columns.kind;
         match self.instances.get(columns.instance) {
-            Some(_) if kind == ItemKind::Start => self.collide(now, &item),
-            Some(row) if row.status.ends_instance() => self.arrive_late(item),
-            Some(_) => self.put_message(visible_at, item),
+            Some(_) if kind == ItemKind::Start => {
+                self.collide(now, &item);
+                Placed::IdTaken
+            }
+            Some(row) if row.status.ends_instance() => Placed::Message(self.arrive_late(item)),
+            Some(_) => {
+                self.put_message(visible_at, item);
+                Placed::Message(SendOutcome::Delivered)
+            }
             None => match kind.without_instance() {
-                WithoutInstance::Create => self.create_instance(now, visible_at, item),
-                WithoutInstance::Keep => self.keep_early(now, visible_at, item),
-                WithoutInstance::Drop => self.count_dropped(DropReason::UnknownInstance, 1),
+                WithoutInstance::Create => {
+                    self.create_instance(now, visible_at, item);
+                    Placed::Started
+                }
+                WithoutInstance::Keep => {
+                    self.keep_early(now, visible_at, item);
+                    Placed::Message(SendOutcome::Kept)
+                }
+                WithoutInstance::Drop => {
+                    self.count_dropped(DropReason::UnknownInstance, 1);
+                    Placed::Message(SendOutcome::NotFound)
+                }
             },
         }
     }
 
     /// A message for an instance that has ended.
-    fn arrive_late(&mut self, item: WorkItem) {
+    fn arrive_late(&mut self, item: WorkItem) -> SendOutcome {
         let columns = columns_of(&item);
-        let kept = match self.instances.get_mut(columns.instance) {
-            Some(row) if row.keeps_since_failure(columns.kind) => row,
-            Some(_) | None => return self.count_dropped(DropReason::FinishedInstance, 1),
-        };
-        kept.kept.push(Stored::Value(item));
+        match self.instances.get_mut(columns.instance) {
+            Some(row) if row.keeps_since_failure(columns.kind) => {
+                row.kept.push(Stored::Value(item));
+                SendOutcome::Kept
+            }
+            Some(_) | None => {
+                self.count_dropped(DropReason::FinishedInstance, 1);
+                SendOutcome::Ended
+            }
+        }
     }
 
     /// Puts a message into the inbox of an instance that exists.
@@ -160,6 +197,7 @@ impl State {
                 version: columns.version.unwrap_or_default(),
                 execution_id: columns.execution_id.unwrap_or(duroxide_core::INITIAL_EXECUTION_ID),
                 parent: columns.parent,
+                first_input: start_fingerprint(&start),
             },
         );
         self.instances.insert(instance.clone(), row);

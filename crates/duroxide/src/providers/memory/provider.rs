@@ -13,8 +13,9 @@ use super::MemoryProvider;
 use super::ack::TurnCommit;
 use crate::providers::fetch::{one_turn, one_work};
 use crate::providers::{
-    FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, RedriveInstance,
-    SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil, WorkRequest,
+    Enqueued, FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,
+    WorkRequest,
 };
 
 #[async_trait]
@@ -129,7 +130,8 @@ impl Provider for MemoryProvider {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
-        self.with_state(|state, now| state.enqueue_for_orchestrator(now, item, delay))
+        let enqueued = self.with_state(|state, now| state.enqueue_for_orchestrator(now, item, delay));
+        enqueued.map(drop)
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
@@ -191,6 +193,18 @@ impl Provider for MemoryProvider {
         let work = self
             .fetch(&self.waiters.work, request.poll_timeout, |state, now| state.fetch_work(now, &request));
         Ok(work.await)
+    }
+
+    fn tells_outcomes(&self) -> bool {
+        true
+    }
+
+    async fn enqueue_checked(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<Enqueued, ProviderError> {
+        self.with_state(|state, now| state.enqueue_for_orchestrator(now, item, delay))
     }
 
     fn separates_suspects(&self) -> bool {

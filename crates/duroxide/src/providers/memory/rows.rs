@@ -209,6 +209,8 @@ pub(super) struct InstanceRow {
     pub(super) lock: Option<TurnLock>,
     pub(super) executions: BTreeMap<u64, ExecutionRow>,
     pub(super) kv: BTreeMap<String, KvEntry>,
+    /// The fingerprint of the input that it was started with.
+    pub(super) first_input: Option<u64>,
     /// What was in the inbox when the instance failed, if it may go on.
     pub(super) kept: Vec<Stored<WorkItem>>,
     inbox: BTreeMap<MessageKey, MessageRow>,
@@ -227,6 +229,7 @@ pub(super) struct NewInstance<'a> {
     pub(super) version: &'a str,
     pub(super) execution_id: u64,
     pub(super) parent: Option<ParentLink>,
+    pub(super) first_input: Option<u64>,
 }
 
 impl InstanceRow {
@@ -259,6 +262,7 @@ impl InstanceRow {
             lock: None,
             executions: BTreeMap::from([(new.execution_id, ExecutionRow::started(now))]),
             kv: BTreeMap::new(),
+            first_input: new.first_input,
             kept: Vec::new(),
             inbox: BTreeMap::new(),
             timers: BTreeSet::new(),

@@ -13,7 +13,7 @@ use super::MemoryProvider;
 use super::rows::Ms;
 use super::state::{State, Wakes};
 use super::turns::Fetched;
-use crate::providers::provider::is_reached;
+use crate::providers::plain_status::is_reached;
 use crate::providers::{Provider, ProviderError, WaitUntil};
 
 /// Longer than any process lives; stands for a timeout that the clock cannot express.

@@ -6,7 +6,9 @@ use duroxide_core::{
     columns_of, pack_version, route_after_turn, state_changes,
 };
 
-use super::enqueue::{EncodedItem, FullInbox, check_message, create_execution, deliver, put_message, start};
+use super::enqueue::{
+    EncodedItem, FullInbox, Start, check_message, create_execution, deliver, put_message, start,
+};
 use super::execution_row::{ExecutionRow, execution_columns};
 use super::fault::Fault;
 use super::history::{Appended, EncodedEvents, append, drop_timers, rows};
@@ -257,8 +259,8 @@ fn send(tx: &mut Tx<'_>, own: &mut Own<'_>, item: &EncodedItem) -> Result<(), Fa
     if columns.kind == ItemKind::Start {
         // The answer to a start whose id is taken may come back to this very inbox.
         return match start(tx, item, None)? {
-            Some(reply) => send(tx, own, &reply),
-            None => Ok(()),
+            Start::IdTaken { reply: Some(reply) } => send(tx, own, &reply),
+            Start::IdTaken { reply: None } | Start::Created => Ok(()),
         };
     }
     if columns.instance != own.instance {
@@ -266,7 +268,7 @@ fn send(tx: &mut Tx<'_>, own: &mut Own<'_>, item: &EncodedItem) -> Result<(), Fa
             tx.effects.dropped_unknown += 1;
             return Ok(());
         }
-        return deliver(tx, item, None, FullInbox::Admit);
+        return deliver(tx, item, None, FullInbox::Admit).map(drop);
     }
     if own.row.status.ends_instance() {
         tx.effects.dropped_finished += 1;

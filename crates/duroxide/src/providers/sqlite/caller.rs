@@ -8,11 +8,12 @@ use rusqlite::Connection;
 use super::db::Db;
 use super::enqueue::{self, EncodedItem};
 use super::fault::Fault;
+use super::outcome;
 use super::statistics::Counters;
 use super::store::SqliteProvider;
 use super::tx::Tx;
 use super::values::Ms;
-use crate::providers::{CallerTransaction, ProviderError};
+use crate::providers::{CallerTransaction, Enqueued, ProviderError};
 
 /// A transaction of the caller on the store's file.
 pub struct SqliteTransaction<'c> {
@@ -55,6 +56,24 @@ impl SqliteProvider {
 
 impl CallerTransaction for SqliteTransaction<'_> {
     async fn enqueue(&self, item: WorkItem) -> Result<(), ProviderError> {
+        self.carry_out(item, |tx, item| enqueue::enqueue_for_orchestrator(tx, item, None)).map(drop)
+    }
+
+    async fn enqueue_checked(&self, item: WorkItem) -> Result<Enqueued, ProviderError> {
+        self.carry_out(item, |tx, item| outcome::enqueue_checked(tx, item, None))
+    }
+
+    fn tells_outcomes(&self) -> bool {
+        true
+    }
+}
+
+impl SqliteTransaction<'_> {
+    fn carry_out<T>(
+        &self,
+        item: WorkItem,
+        send: impl FnOnce(&mut Tx<'_>, &EncodedItem) -> Result<T, Fault>,
+    ) -> Result<T, ProviderError> {
         const OPERATION: &str = "enqueue_for_orchestrator";
         let named = |fault: Fault| fault.into_error(OPERATION);
         if self.connection.is_autocommit() {
@@ -63,7 +82,7 @@ impl CallerTransaction for SqliteTransaction<'_> {
         let item = EncodedItem::new(item).map_err(named)?;
         let db = Db::of_caller(self.connection, &self.counters);
         let mut tx = Tx::new(&db, self.now);
-        enqueue::enqueue_for_orchestrator(&mut tx, &item, None).map_err(named)
+        send(&mut tx, &item).map_err(named)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use duroxide_core::{
     Columns, INITIAL_EXECUTION_ID, ItemKind, ParentLink, Route, WithoutInstance, WorkItem, columns_of,
-    limits, reply_to_colliding_start,
+    limits, reply_to_colliding_start, start_fingerprint,
 };
 
 use super::early;
@@ -13,6 +13,8 @@ use super::instance_row::{CANCELLED_WHILE_LOCKED, NOT_PINNED, QueueRow, Status};
 use super::redrive;
 use super::tx::Tx;
 use super::values::{Ms, after, from_column, random_bits, to_column, to_json};
+use crate::providers::SendOutcome;
+use crate::providers::outcome::Placed;
 
 /// A message or work item with its stored form, which is made before the writer is asked.
 #[derive(Debug)]
@@ -60,7 +62,7 @@ pub(super) fn enqueue_for_orchestrator(
     tx: &mut Tx<'_>,
     item: &EncodedItem,
     delay: Option<Duration>,
-) -> Result<(), Fault> {
+) -> Result<Placed, Fault> {
     check_message(&item.item)?;
     deliver(tx, item, delay, FullInbox::Refuse)
 }
@@ -81,17 +83,22 @@ pub(super) fn deliver(
     item: &EncodedItem,
     delay: Option<Duration>,
     full: FullInbox,
-) -> Result<(), Fault> {
+) -> Result<Placed, Fault> {
     let columns = columns_of(&item.item);
     if columns.kind == ItemKind::Start {
         return match start(tx, item, delay)? {
-            Some(reply) => deliver(tx, &reply, None, FullInbox::Admit),
-            None => Ok(()),
+            Start::Created => Ok(Placed::Started),
+            Start::IdTaken { reply } => {
+                if let Some(reply) = reply {
+                    deliver(tx, &reply, None, FullInbox::Admit)?;
+                }
+                Ok(Placed::IdTaken)
+            }
         };
     }
     let visible_at = visible_at(tx.now, &columns, delay);
     match QueueRow::by_id(tx.db, columns.instance)? {
-        Some(row) if row.status.ends_instance() => arrive_late(tx, &row, item, full),
+        Some(row) if row.status.ends_instance() => arrive_late(tx, &row, item, full).map(Placed::Message),
         Some(mut row) => {
             if full == FullInbox::Refuse && columns.kind == ItemKind::Event {
                 check_room(columns.instance, row.inbox_count)?;
@@ -103,30 +110,39 @@ pub(super) fn deliver(
             } else {
                 row.save(tx.db)?
             }
-            Ok(())
+            Ok(Placed::Message(SendOutcome::Delivered))
         }
         None => match columns.kind.without_instance() {
-            WithoutInstance::Keep => early::keep(tx, &columns, &item.json, visible_at),
+            WithoutInstance::Keep => {
+                early::keep(tx, &columns, &item.json, visible_at)?;
+                Ok(Placed::Message(SendOutcome::Kept))
+            }
             WithoutInstance::Drop | WithoutInstance::Create => {
                 tx.effects.dropped_unknown += 1;
-                Ok(())
+                Ok(Placed::Message(SendOutcome::NotFound))
             }
         },
     }
 }
 
 /// A message for an instance that has ended: kept if it may go on, dropped otherwise.
-fn arrive_late(tx: &mut Tx<'_>, row: &QueueRow, item: &EncodedItem, full: FullInbox) -> Result<(), Fault> {
+fn arrive_late(
+    tx: &mut Tx<'_>,
+    row: &QueueRow,
+    item: &EncodedItem,
+    full: FullInbox,
+) -> Result<SendOutcome, Fault> {
     let columns = columns_of(&item.item);
     if !redrive::keeps_since_failure(tx, row, columns.kind)? {
         tx.effects.dropped_finished += 1;
-        return Ok(());
+        return Ok(SendOutcome::Ended);
     }
     let kept = redrive::kept_count(tx, row)?;
     if full == FullInbox::Refuse {
         check_room(columns.instance, kept)?;
     }
-    redrive::keep_since_failure(tx, row, kept, &item.json)
+    redrive::keep_since_failure(tx, row, kept, &item.json)?;
+    Ok(SendOutcome::Kept)
 }
 
 /// From when on a message is visible.
@@ -195,8 +211,9 @@ fn create_instance(
 ) -> Result<bool, Fault> {
     const INSTANCE: &str = "INSERT INTO instances (instance_id, incarnation, name, version, parent_instance, \
          parent_execution_id, parent_event_id, created_at, updated_at, status, current_execution_id, pinned_key, \
-         inbox_count, next_position, ready_at, route_name, route_version) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, 1, 2, ?12, ?13, ?14) ON CONFLICT (instance_id) DO NOTHING";
+         inbox_count, next_position, ready_at, route_name, route_version, first_input) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, 1, 2, ?12, ?13, ?14, ?15) \
+         ON CONFLICT (instance_id) DO NOTHING";
     let execution_id = columns.execution_id.unwrap_or(INITIAL_EXECUTION_ID);
     let parent = columns.parent.as_ref();
     let route = Route::new(columns.name.unwrap_or_default(), columns.version);
@@ -218,6 +235,7 @@ fn create_instance(
             visible_at,
             route_name,
             route_version,
+            start_fingerprint(&item.item).map(u64::cast_signed),
         ),
     )?;
     if inserted == 0 {
@@ -253,19 +271,23 @@ pub(super) fn create_execution(tx: &Tx<'_>, key: i64, execution_id: u64) -> rusq
     tx.db.execute(SQL, (key, to_column(execution_id), Status::Running.code(), tx.now)).map(|_| ())
 }
 
-/// Creates the instance of a start. A start of an id that exists changes nothing; the answer is for the
-/// parent that asked for it, if one did.
-pub(super) fn start(
-    tx: &mut Tx<'_>,
-    start: &EncodedItem,
-    delay: Option<Duration>,
-) -> Result<Option<EncodedItem>, Fault> {
+/// What a start did.
+pub(super) enum Start {
+    Created,
+    /// Nothing; the reply is for the parent that asked for it, if one did.
+    IdTaken {
+        reply: Option<Box<EncodedItem>>,
+    },
+}
+
+/// Creates the instance of a start. A start of an id that exists changes nothing.
+pub(super) fn start(tx: &mut Tx<'_>, start: &EncodedItem, delay: Option<Duration>) -> Result<Start, Fault> {
     const PARENT: &str = "SELECT parent_instance, parent_execution_id, parent_event_id FROM instances \
          WHERE instance_id = ?1";
     let columns = columns_of(&start.item);
     let visible_at = visible_at(tx.now, &columns, delay);
     if create_instance(tx, &columns, start, visible_at)? {
-        return Ok(None);
+        return Ok(Start::Created);
     }
     let parent = tx.db.first(PARENT, [columns.instance], |row| {
         let (execution_id, event_id): (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
@@ -276,5 +298,6 @@ pub(super) fn start(
             event_id.map(from_column),
         ))
     })?;
-    reply_to_colliding_start(&start.item, parent.flatten().as_ref()).map(EncodedItem::new).transpose()
+    let reply = reply_to_colliding_start(&start.item, parent.flatten().as_ref());
+    Ok(Start::IdTaken { reply: reply.map(EncodedItem::new).transpose()?.map(Box::new) })
 }

@@ -15,6 +15,7 @@
 //! | `instance_row`, `execution_row` | when an instance is ready and who holds it; how an execution stands |
 //! | `caller` | messages sent inside a transaction of the caller |
 //! | `enqueue`, `early`, `set_aside` | how messages reach an inbox, or a place beside it |
+//! | `outcome` | what the sender of a message is told |
 //! | `fetch_turn`, `ack_turn`, `release_turn`, `history` | turns |
 //! | `work`, `fetch_work`, `sessions` | work items |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
@@ -49,6 +50,7 @@ mod location;
 mod nodes;
 mod open;
 mod options;
+mod outcome;
 mod parked;
 mod provider;
 mod provider_admin;

@@ -18,13 +18,14 @@ use super::nodes::Heartbeat;
 use super::redrive::{self, EncodedRedrive};
 use super::store::SqliteProvider;
 use super::token::Token;
-use super::{nodes, release_turn, sessions, status, sweep, work};
+use super::tx::Tx;
+use super::{nodes, outcome, release_turn, sessions, status, sweep, work};
 use crate::providers::fetch::{one_turn, one_work};
-use crate::providers::provider::is_reached;
+use crate::providers::plain_status::is_reached;
 use crate::providers::{
-    FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError, ProviderErrorKind,
-    RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,
-    WorkRequest,
+    Enqueued, FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    ProviderErrorKind, RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter,
+    TurnRequest, WaitUntil, WorkRequest,
 };
 
 #[async_trait]
@@ -167,8 +168,9 @@ impl Provider for SqliteProvider {
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "enqueue_for_orchestrator";
         let item = EncodedItem::new(item).map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, item.json.len(), move |tx| enqueue::enqueue_for_orchestrator(tx, &item, delay))
-            .await
+        let bytes = item.json.len();
+        let enqueue = move |tx: &mut Tx<'_>| enqueue::enqueue_for_orchestrator(tx, &item, delay).map(drop);
+        self.write(OPERATION, bytes, enqueue).await
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
@@ -244,6 +246,21 @@ impl Provider for SqliteProvider {
     async fn fetch_work(&self, request: WorkRequest) -> Result<Vec<FetchedWork>, ProviderError> {
         let poll_timeout = request.poll_timeout;
         self.fetch(request, poll_timeout, Message::FetchWork).await
+    }
+
+    fn tells_outcomes(&self) -> bool {
+        true
+    }
+
+    async fn enqueue_checked(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<Enqueued, ProviderError> {
+        const OPERATION: &str = "enqueue_for_orchestrator";
+        let item = EncodedItem::new(item).map_err(|fault| fault.into_error(OPERATION))?;
+        let bytes = item.json.len();
+        self.write(OPERATION, bytes, move |tx| outcome::enqueue_checked(tx, &item, delay)).await
     }
 
     fn separates_suspects(&self) -> bool {

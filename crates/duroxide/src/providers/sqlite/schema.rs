@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_kept_messages.sql"),
     include_str!("migrations/0003_nodes_and_routes.sql"),
+    include_str!("migrations/0004_answers.sql"),
 ];
 
 /// What a file is.

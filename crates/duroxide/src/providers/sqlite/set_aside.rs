@@ -67,7 +67,7 @@ pub(super) fn work_item(tx: &mut Tx<'_>, row: WorkRow, cause: &str) -> Result<()
         id: row.activity_id,
         details: ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, message, retryable: false },
     };
-    deliver(tx, &EncodedItem::new(failed)?, None, FullInbox::Admit)
+    deliver(tx, &EncodedItem::new(failed)?, None, FullInbox::Admit).map(drop)
 }
 
 /// What was set aside, oldest first.

@@ -137,7 +137,7 @@ pub(super) fn ack(
     sessions::item_let_go(tx, &place)?;
     sessions::note_activity(tx, &place, tx.now)?;
     match completion {
-        Some(completion) => deliver(tx, completion, None, FullInbox::Admit),
+        Some(completion) => deliver(tx, completion, None, FullInbox::Admit).map(drop),
         None => Ok(()),
     }
 }
