@@ -86,6 +86,36 @@ async fn the_same_seed_and_calls_give_the_same_tokens_and_state() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clock_that_is_moved_wakes_the_fetches_that_wait() {
+    let clock = Arc::new(ManualClock::new(1_000));
+    let provider = MemoryProvider::with_clock(clock.clone());
+    let hour = Duration::from_secs(60 * 60);
+    provider.enqueue_for_orchestrator(start("a"), None).await.unwrap();
+    let (_, _, _) = provider.fetch_orchestration_item(hour, Duration::ZERO, None).await.unwrap().unwrap();
+    provider.enqueue_for_worker(activity("a")).await.unwrap();
+    let tags = TagFilter::default();
+    let (_, _, _) = provider.fetch_work_item(hour, Duration::ZERO, None, &tags).await.unwrap().unwrap();
+    let begun = tokio::time::Instant::now();
+    let turn = provider.fetch_orchestration_item(LOCK, hour * 2, None);
+    let work = provider.fetch_work_item(LOCK, hour * 2, None, &tags);
+    // Both are polled first, in the order in which they are written.
+    let (turn, work, ()) = futures::join!(turn, work, async { clock.advance(hour) });
+    assert!(turn.unwrap().is_some() && work.unwrap().is_some(), "their locks have expired");
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_clock_does_not_keep_a_store_that_was_dropped() {
+    let clock = Arc::new(ManualClock::new(1_000));
+    let provider = Arc::new(MemoryProvider::with_clock(clock.clone()));
+    let gone = Arc::downgrade(&provider);
+    drop(provider);
+    assert!(gone.upgrade().is_none());
+    assert_eq!(Arc::strong_count(&clock), 1);
+    clock.advance(LOCK);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_ends_with_the_turn_it_waits_for_and_not_with_a_poll() {
     let provider = Arc::new(MemoryProvider::new());
     let waiting = tokio::spawn({

@@ -4,4 +4,5 @@ mod promises;
 mod rolling_deployment;
 mod sagas;
 mod sessions;
+mod time_by_hand;
 mod values;

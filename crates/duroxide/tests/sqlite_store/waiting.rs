@@ -57,6 +57,31 @@ async fn a_fetch_that_waits_is_woken_by_the_due_time_of_a_timer() {
 }
 
 #[tokio::test]
+async fn a_clock_that_is_moved_wakes_the_fetches_that_wait() {
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    // The store itself looks at the clock too late for the test.
+    let options =
+        SqliteOptions { clock: clock.clone(), shared_file_poll_interval: LONG, ..SqliteOptions::default() };
+    let store = SqliteProvider::new_in_memory_with_options(Some(options)).await.unwrap();
+    enqueue(&store, start("a")).await;
+    let (_, token, _) = fetch(&store).await;
+    let message = timer("a", 2, 4_600_000);
+    let turn = Ack { messages: vec![message.clone()], work: vec![activity("a", 3)], ..Ack::default() };
+    turn.commit(&store, &token).await.unwrap();
+    assert_eq!(store.fetch_work(work_request(1, NOW)).await.unwrap().len(), 1);
+    let mut both = futures::future::join(
+        store.fetch_turns(turn_request(1, LONG)),
+        store.fetch_work(work_request(1, LONG)),
+    );
+    let standing_still = tokio::time::timeout(Duration::from_millis(100), &mut both);
+    assert!(standing_still.await.is_err(), "nothing comes while the clock stands still");
+    clock.advance(Duration::from_secs(60 * 60));
+    let (turns, work) = tokio::time::timeout(LONG / 6, both).await.expect("woken by the clock");
+    assert_eq!(turns.unwrap()[0].item.messages, [message]);
+    assert_eq!(work.unwrap()[0].item, activity("a", 3), "its lock has expired");
+}
+
+#[tokio::test]
 async fn a_fetch_that_waits_is_woken_by_the_expiry_of_a_lock() {
     let (store, clock) = in_memory().await;
     enqueue(&store, start("a")).await;

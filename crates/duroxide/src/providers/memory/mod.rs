@@ -37,7 +37,7 @@ mod turns;
 mod waiting;
 mod work;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub use inspect::Inspection;
 pub use rows::{SetAside, Stored};
@@ -55,7 +55,7 @@ use waiting::Waiters;
 pub struct MemoryProvider {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    waiters: Waiters,
+    waiters: Arc<Waiters>,
 }
 
 impl Default for MemoryProvider {
@@ -84,7 +84,10 @@ impl MemoryProvider {
 
     /// An empty store whose tokens and incarnations follow from `seed` and the calls made.
     pub fn with_clock_and_seed(clock: Arc<dyn Clock>, seed: u64) -> Self {
-        Self { clock, state: Mutex::new(State::new(seed)), waiters: Waiters::default() }
+        let waiters = Arc::new(Waiters::default());
+        let listener: Weak<Waiters> = Arc::downgrade(&waiters);
+        clock.tell_of_jumps(listener);
+        Self { clock, state: Mutex::new(State::new(seed)), waiters }
     }
 
     /// The whole state at this moment.

@@ -13,6 +13,7 @@ use super::MemoryProvider;
 use super::rows::Ms;
 use super::state::{State, Wakes};
 use super::turns::Fetched;
+use crate::clock::JumpListener;
 use crate::providers::plain_status::is_reached;
 use crate::providers::{Provider, ProviderError, WaitUntil};
 
@@ -60,6 +61,14 @@ impl Waiters {
         let entry = watched.entry(instance.to_string()).or_default();
         entry.watchers += 1;
         Watch { waiters: self, instance: instance.to_string(), changed: Arc::clone(&entry.changed) }
+    }
+}
+
+/// Locks may have expired and delays ended. What an instance shows does not depend on the time.
+impl JumpListener for Waiters {
+    fn clock_jumped(&self) {
+        self.turns.notify_waiters();
+        self.work.notify_waiters();
     }
 }
 

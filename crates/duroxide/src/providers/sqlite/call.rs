@@ -11,6 +11,7 @@ use super::parked::ParkedFetch;
 use super::token::Token;
 use super::tx::Tx;
 use super::{release_turn, work};
+use crate::clock::JumpListener;
 use crate::providers::{FetchedWork, ProviderError, TurnRequest, WorkRequest};
 
 /// A message to the writer's thread.
@@ -25,8 +26,20 @@ pub(super) enum Message {
     FetchWork(ParkedFetch<WorkRequest, FetchedWork>),
     /// Somebody began to wait for an instance: other processes must be watched.
     Watch,
+    /// The clock shows another time, to which it did not run: what waits for a time may be due.
+    ClockJumped,
     /// The provider is gone.
     Stop,
+}
+
+/// The way to the writer's thread.
+pub(super) struct ToWriter(pub(super) Sender<Message>);
+
+impl JumpListener for ToWriter {
+    fn clock_jumped(&self) {
+        // Fails only when the thread has ended; then nothing waits.
+        drop(self.0.send(Message::ClockJumped));
+    }
 }
 
 /// A call that is carried out in a transaction and answered after its commit.

@@ -91,7 +91,7 @@ impl Writer {
             Message::Read(read) => group.reads.push(read),
             Message::FetchTurns(fetch) => self.turns.park(fetch),
             Message::FetchWork(fetch) => self.work.park(fetch),
-            Message::Watch => {}
+            Message::Watch | Message::ClockJumped => {}
             Message::Stop => self.stopping = true,
         }
     }

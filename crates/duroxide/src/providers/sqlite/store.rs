@@ -1,14 +1,14 @@
 //! The provider itself: how calls reach the writer's thread and the readers.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::call::{Delivery, Job, Message};
+use super::call::{Delivery, Job, Message, ToWriter};
 use super::db::{Db, OwnDb};
 use super::early;
 use super::fault::{Fault, storage_error};
@@ -41,7 +41,7 @@ use crate::providers::{ProviderError, ProviderErrorKind};
 /// # });
 /// ```
 pub struct SqliteProvider {
-    sender: Sender<Message>,
+    to_writer: Arc<ToWriter>,
     writer: Option<JoinHandle<()>>,
     readers: Option<Readers>,
     pub(super) waiters: Arc<Waiters>,
@@ -124,8 +124,11 @@ impl SqliteProvider {
         let gone =
             |_| ProviderError::permanent("open", "the writer's thread ended before the store was open");
         let (readers, facts) = waiting.await.map_err(gone)??;
+        let to_writer = Arc::new(ToWriter(sender));
+        let listener: Weak<ToWriter> = Arc::downgrade(&to_writer);
+        clock.tell_of_jumps(listener);
         let mut store = Self {
-            sender,
+            to_writer,
             writer: Some(writer),
             readers: None,
             waiters,
@@ -197,7 +200,7 @@ impl SqliteProvider {
     }
 
     fn send(&self, operation: &'static str, message: Message) -> Result<(), ProviderError> {
-        self.sender.send(message).map_err(|_| closed(operation))
+        self.to_writer.0.send(message).map_err(|_| closed(operation))
     }
 }
 
@@ -206,7 +209,7 @@ impl Drop for SqliteProvider {
         // The readers go first, so that the writer's connection is the last and can clear the log away.
         self.readers = None;
         // Fails only when the thread has ended already.
-        drop(self.sender.send(Message::Stop));
+        drop(self.to_writer.0.send(Message::Stop));
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {

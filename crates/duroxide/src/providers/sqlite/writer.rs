@@ -143,7 +143,7 @@ impl Writer {
         let due = self.turns.next_due().min(self.work.next_due());
         let until_due = (due != NEVER).then(|| {
             let left = due.saturating_sub(self.now()).max(0);
-            // A clock that is moved by hand does not wake anybody: it is looked at now and then.
+            // The system's clock may be set without a word: it is looked at now and then.
             Duration::from_millis(left.unsigned_abs()).min(self.options.shared_file_poll_interval)
         });
         let until_look = self.shared_file.is_some().then_some(self.options.shared_file_poll_interval);
