@@ -216,7 +216,7 @@ impl Client {
         metrics::counter!("duroxide_repaired_total").increment(put_back);
         tracing::warn!(
             target: "duroxide::runtime",
-            %instance,
+            instance_id = %instance,
             put_back,
             by = %self.identity,
             "something that was scheduled was queued nowhere, and was put back"

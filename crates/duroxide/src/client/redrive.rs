@@ -59,7 +59,7 @@ impl Client {
         metrics::counter!("duroxide_redriven_total").increment(u64::try_from(redriven.len()).unwrap_or(0));
         tracing::info!(
             target: "duroxide::runtime",
-            %instance,
+            instance_id = %instance,
             execution_id,
             by = %self.identity,
             children = redriven.len() - 1,

@@ -118,7 +118,7 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let Some(work) = Work::of(item) else {
         tracing::error!(
             target: "duroxide::runtime",
-            instance = %json.instance(),
+            instance_id = %json.instance(),
             "the worker queue held something other than an activity; removing it"
         );
         ack(&node, &lock_token, &lock, None, Insistence::KeepTrying).await;
@@ -394,7 +394,8 @@ fn poison(work: &Work, item: &WorkItem, attempts: u32, max_attempts: u32) -> Err
     };
     tracing::error!(
         target: "duroxide::runtime",
-        instance = %work.instance,
+        instance_id = %work.instance,
+        execution_id = work.execution_id,
         activity_name = %work.name,
         activity_id = work.id,
         "{}",
@@ -413,6 +414,9 @@ fn report_unregistered(node: &Node, work: &Work, attempts: u32) -> std::time::Du
         target: "duroxide::runtime",
         instance = %work.instance,
         activity_name = %work.name,
+        instance_id = %work.instance,
+        execution_id = work.execution_id,
+        activity_id = work.id,
         attempt_count = attempts,
         max_attempts,
         remaining_attempts = remaining,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use duroxide_core::RetriedCall;
 use duroxide_core::limits::MAX_PROGRESS_BYTES;
 use tokio_util::sync::CancellationToken;
+use tracing::Level;
 
+use super::traces;
 use crate::client::Client;
 use crate::providers::{Provider, ProviderError, ProviderErrorKind};
 
@@ -55,6 +57,13 @@ pub(super) struct ActivityFacts {
     pub(super) progress: Option<String>,
 }
 
+impl ActivityFacts {
+    pub(super) fn attempt(&self) -> u32 {
+        let before = self.retried.map_or(0, |retried| retried.attempt.saturating_sub(1));
+        before.saturating_add(self.fetches)
+    }
+}
+
 impl ActivityContext {
     pub(super) fn new(
         facts: ActivityFacts,
@@ -97,8 +106,7 @@ impl ActivityContext {
     /// Which attempt of the call this is, counted from 1: the attempts that its retry policy made before, and how
     /// often this one was begun, since a worker that dies in its middle is followed by another.
     pub fn attempt(&self) -> u32 {
-        let before = self.facts.retried.map_or(0, |retried| retried.attempt.saturating_sub(1));
-        before.saturating_add(self.facts.fetches)
+        self.facts.attempt()
     }
 
     /// A key that is the same for every attempt of this call and for no other call of this store, to be given to
@@ -184,38 +192,29 @@ impl ActivityContext {
         Client::new(self.provider.clone())
     }
 
-    /// Writes to the log.
+    /// Writes to the log, with fields that say which activity of which instance it is.
     pub fn trace(&self, level: impl AsRef<str>, message: impl Into<String>) {
-        match level.as_ref().to_ascii_lowercase().as_str() {
-            "error" => self.trace_error(message),
-            "warn" | "warning" => self.trace_warn(message),
-            "debug" | "trace" => self.trace_debug(message),
-            _ => self.trace_info(message),
-        }
+        traces::of_activity(&self.facts, traces::level(level.as_ref()), &message.into());
     }
 
     /// Writes to the log at INFO.
     pub fn trace_info(&self, message: impl Into<String>) {
-        let ActivityFacts { instance, name, .. } = &*self.facts;
-        tracing::info!(target: "duroxide::activity", %instance, activity_name = %name, "{}", message.into());
+        traces::of_activity(&self.facts, Level::INFO, &message.into());
     }
 
     /// Writes to the log at WARN.
     pub fn trace_warn(&self, message: impl Into<String>) {
-        let ActivityFacts { instance, name, .. } = &*self.facts;
-        tracing::warn!(target: "duroxide::activity", %instance, activity_name = %name, "{}", message.into());
+        traces::of_activity(&self.facts, Level::WARN, &message.into());
     }
 
     /// Writes to the log at ERROR.
     pub fn trace_error(&self, message: impl Into<String>) {
-        let ActivityFacts { instance, name, .. } = &*self.facts;
-        tracing::error!(target: "duroxide::activity", %instance, activity_name = %name, "{}", message.into());
+        traces::of_activity(&self.facts, Level::ERROR, &message.into());
     }
 
     /// Writes to the log at DEBUG.
     pub fn trace_debug(&self, message: impl Into<String>) {
-        let ActivityFacts { instance, name, .. } = &*self.facts;
-        tracing::debug!(target: "duroxide::activity", %instance, activity_name = %name, "{}", message.into());
+        traces::of_activity(&self.facts, Level::DEBUG, &message.into());
     }
 }
 

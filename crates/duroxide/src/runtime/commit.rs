@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use duroxide_core::{Event, EventKind, ItemKind, TraceLine, Turn, TurnResult, columns_of};
+use duroxide_core::{Event, EventKind, ItemKind, Turn, TurnResult, columns_of};
 
 use super::backoff::OutageBackoff;
 use super::give_back::{GivenBack, give_back};
@@ -10,6 +10,7 @@ use super::insist::answer_in_time;
 use super::node::Node;
 use super::retention;
 use super::suspects::Queue;
+use super::traces::{self, TurnOf};
 use crate::providers::{ProviderErrorKind, TurnFacts};
 
 /// How often an ack that the store refuses for good is tried before the instance is given back uncounted.
@@ -64,7 +65,7 @@ pub(super) async fn commit(node: &Node, to_commit: ToCommit<'_>, insistence: Ins
         let error = match answer_in_time(acked).await {
             Ok(()) => return Committed::Yes,
             Err(error) if error.kind() == ProviderErrorKind::LockLost => {
-                tracing::debug!(target: "duroxide::runtime", %instance, "the lock was lost before the commit");
+                tracing::debug!(target: "duroxide::runtime", instance_id = %instance, "the lock was lost before the commit");
                 return match failures {
                     0 => Committed::LockLost,
                     _ if is_stored(node, instance, execution_id, turn).await => Committed::Earlier,
@@ -107,26 +108,28 @@ async fn is_stored(node: &Node, instance: &str, execution_id: u64, turn: &Turn) 
 /// Counts, logs and keeps what a turn brought that reached the store; forgets what did not.
 pub(super) fn after_commit(
     node: &Arc<Node>,
-    instance: String,
+    mut of: TurnOf,
     committed: Committed,
     result: TurnResult,
     facts: Option<TurnFacts>,
 ) {
     let TurnResult { turn, execution } = result;
+    of.begun(&turn.events);
+    let instance = &of.instance_id;
     match committed {
-        Committed::Yes => node.excuses.forget(&instance),
+        Committed::Yes => node.excuses.forget(instance),
         Committed::Earlier => {
-            node.live.forget(&instance);
-            node.excuses.forget(&instance);
+            node.live.forget(instance);
+            node.excuses.forget(instance);
         }
         Committed::Spoiled => {
-            node.live.forget(&instance);
-            return node.excuses.excuse(&instance);
+            node.live.forget(instance);
+            return node.excuses.excuse(instance);
         }
-        Committed::LockLost => return node.live.forget(&instance),
+        Committed::LockLost => return node.live.forget(instance),
     }
     for line in &turn.traces {
-        emit(&instance, line);
+        traces::of_orchestration(&of, &node.node_id, line);
     }
     for reason in &turn.dropped {
         metrics::counter!("duroxide_messages_dropped_total", "reason" => reason.word()).increment(1);
@@ -135,13 +138,13 @@ pub(super) fn after_commit(
     if let Some(last) = turn.events.last()
         && matches!(last.kind, EventKind::OrchestrationContinuedAsNew { .. })
     {
-        retention::continued_as_new(node, &instance, last.execution_id);
+        retention::continued_as_new(node, instance, last.execution_id);
     }
     if let (Some(facts), Some(last)) = (&facts, turn.events.last()) {
         record_duration(facts, last);
     }
     if let (Committed::Yes, Some(execution), Some(facts)) = (committed, execution, facts) {
-        node.live.keep(instance, facts.incarnation, execution);
+        node.live.keep(of.instance_id, facts.incarnation, execution);
     }
 }
 
@@ -176,15 +179,4 @@ fn record_duration(facts: &TurnFacts, last: &Event) {
     let took_ms = last.timestamp_ms.saturating_sub(facts.created_at_ms);
     metrics::histogram!("duroxide_orchestration_duration_seconds", "outcome" => outcome)
         .record(took_ms as f64 / 1000.0);
-}
-
-fn emit(instance: &str, line: &TraceLine) {
-    let message = &line.message;
-    match line.level.to_ascii_lowercase().as_str() {
-        "error" => tracing::error!(target: "duroxide::orchestration", %instance, "{message}"),
-        "warn" | "warning" => tracing::warn!(target: "duroxide::orchestration", %instance, "{message}"),
-        "debug" => tracing::debug!(target: "duroxide::orchestration", %instance, "{message}"),
-        "trace" => tracing::trace!(target: "duroxide::orchestration", %instance, "{message}"),
-        _ => tracing::info!(target: "duroxide::orchestration", %instance, "{message}"),
-    }
 }

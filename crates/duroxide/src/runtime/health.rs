@@ -84,7 +84,7 @@ fn tell(found: &Finding) {
     tracing::warn!(
         target: "duroxide::runtime",
         kind = found.kind.word(),
-        instance = found.instance.as_deref().unwrap_or(""),
+        instance_id = found.instance.as_deref().unwrap_or(""),
         count = found.count,
         age_secs = found.age.unwrap_or_default().as_secs(),
         "health check: something is not as it should be"

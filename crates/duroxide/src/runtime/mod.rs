@@ -33,6 +33,7 @@ mod retention;
 mod sessions;
 mod suspects;
 mod sweeper;
+mod traces;
 mod turn;
 mod unprotected;
 mod verdict;

@@ -10,6 +10,7 @@ use super::activity;
 use super::commit::{Insistence, ToCommit, after_commit, commit};
 use super::node::Node;
 use super::suspects::Queue;
+use super::traces::TurnOf;
 use super::turn;
 use super::verdict::{cancel_reason, poison};
 use crate::clock::Clock;
@@ -158,7 +159,7 @@ async fn end_turn(node: &Arc<Node>, fetched: FetchedTurn) {
     let FetchedTurn { item, lock_token, attempts, facts } = fetched;
     let lock = node.keeper.keep(Queue::Turns, &lock_token);
     node.live.forget(&item.instance);
-    let (instance, execution_id) = (item.instance.clone(), item.execution_id);
+    let of = TurnOf::new(&item);
     let now_ms = facts.as_ref().map_or_else(|| node.clock.now_ms(), |facts| facts.now_ms);
     let result = match cancel_reason(&item.messages) {
         Some(reason) => turn::cancel(node, item, facts.as_ref(), &reason, now_ms).await,
@@ -167,10 +168,15 @@ async fn end_turn(node: &Arc<Node>, fetched: FetchedTurn) {
             turn::end(node, item, facts.as_ref(), details, now_ms).await
         }
     };
-    let to_commit = ToCommit { token: &lock_token, execution_id, instance: &instance, turn: &result.turn };
+    let to_commit = ToCommit {
+        token: &lock_token,
+        execution_id: of.execution_id,
+        instance: &of.instance_id,
+        turn: &result.turn,
+    };
     let committed = commit(node, to_commit, Insistence::GiveUp).await;
     drop(lock);
-    after_commit(node, instance, committed, result, facts);
+    after_commit(node, of, committed, result, facts);
 }
 
 /// What a poison error says about attempts that could not have been made: the fetch that ended the work is one, and

@@ -18,6 +18,7 @@ use super::insist::answer_in_time;
 use super::node::Node;
 use super::questions::run_turn;
 use super::suspects::Queue;
+use super::traces::TurnOf;
 use super::unprotected;
 use super::verdict::{Verdict, decide};
 #[cfg(feature = "test-hooks")]
@@ -34,7 +35,7 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedTurn, slot: Slot) {
     let processed = AssertUnwindSafe(process_locked(&node, fetched)).catch_unwind().await;
     drop(lock);
     if processed.is_err() {
-        tracing::error!(target: "duroxide::runtime", %instance, "processing a turn panicked; giving it back");
+        tracing::error!(target: "duroxide::runtime", instance_id = %instance, "processing a turn panicked; giving it back");
         node.live.forget(&instance);
         let delay = node.options.unregistered_backoff.delay(attempts);
         abandon(&node, Queue::Turns, &token, Some(delay), false).await;
@@ -54,8 +55,7 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
     };
     let verdict = if held.is_some() { None } else { Some(decide(node, &item, attempts)) };
     let now_ms = facts.as_ref().map_or_else(|| node.clock.now_ms(), |facts| facts.now_ms);
-    let instance = item.instance.clone();
-    let execution_id = item.execution_id;
+    let of = TurnOf::new(&item);
     let insistence = match &verdict {
         Some(Verdict::End(_)) => Insistence::GiveUp,
         Some(Verdict::GiveBack { .. } | Verdict::Cancel { .. } | Verdict::Run { .. }) | None => {
@@ -89,17 +89,22 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
         let delay = node.options.unregistered_backoff.delay(attempts);
         return abandon(node, Queue::Turns, &lock_token, Some(delay), false).await;
     }
-    if let Some(delay) = hand_back_instead(node, &instance, &result.turn, attempts) {
+    if let Some(delay) = hand_back_instead(node, &of, &result.turn, attempts) {
         return abandon(node, Queue::Turns, &lock_token, Some(delay), false).await;
     }
-    announce(node, &instance, &result, facts.as_ref());
-    let to_commit = ToCommit { token: &lock_token, execution_id, instance: &instance, turn: &result.turn };
+    announce(node, &of.instance_id, &result, facts.as_ref());
+    let to_commit = ToCommit {
+        token: &lock_token,
+        execution_id: of.execution_id,
+        instance: &of.instance_id,
+        turn: &result.turn,
+    };
     let committed = commit(node, to_commit, insistence).await;
-    after_commit(node, instance, committed, result, facts);
+    after_commit(node, of, committed, result, facts);
 }
 
 /// How long to leave an execution to nodes whose code may fit its history; `None` if the turn counts.
-fn hand_back_instead(node: &Node, instance: &str, turn: &Turn, attempts: u32) -> Option<Duration> {
+fn hand_back_instead(node: &Node, of: &TurnOf, turn: &Turn, attempts: u32) -> Option<Duration> {
     let Outcome::Nondeterministic { diff } = &turn.outcome else { return None };
     match node.options.on_nondeterminism {
         OnNondeterminism::HandBack if attempts < node.options.max_attempts => {}
@@ -110,7 +115,10 @@ fn hand_back_instead(node: &Node, instance: &str, turn: &Turn, attempts: u32) ->
     metrics::counter!("duroxide_nondeterminism_handed_back_total").increment(1);
     tracing::warn!(
         target: "duroxide::runtime",
-        %instance,
+        instance_id = %of.instance_id,
+        execution_id = of.execution_id,
+        orchestration_name = %of.orchestration_name,
+        orchestration_version = %of.orchestration_version,
         attempt_count = attempts,
         remaining_attempts = remaining,
         backoff_secs = delay.as_secs_f32(),
@@ -180,7 +188,9 @@ pub(super) async fn end(
 ) -> TurnResult {
     tracing::error!(
         target: "duroxide::runtime",
-        instance = %item.instance,
+        instance_id = %item.instance,
+        execution_id = item.execution_id,
+        orchestration_name = %item.orchestration_name,
         category = details.category(),
         "ending the instance without running it: {}",
         details.display_message()

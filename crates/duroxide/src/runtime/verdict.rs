@@ -121,6 +121,9 @@ impl Obstacle {
                 tracing::warn!(
                     target: "duroxide::runtime",
                     instance = %item.instance,
+                    instance_id = %item.instance,
+                    execution_id = item.execution_id,
+                    orchestration_name = %item.orchestration_name,
                     pinned_version = %pinned,
                     supported_range = %supported(node),
                     "execution is pinned to a version that this node does not replay; giving it back"
@@ -135,6 +138,8 @@ impl Obstacle {
                     instance = %item.instance,
                     orchestration_name = %name,
                     version = %version.as_deref().unwrap_or("latest"),
+                    instance_id = %item.instance,
+                    execution_id = item.execution_id,
                     attempt_count = attempts,
                     max_attempts,
                     remaining_attempts = remaining,
@@ -147,7 +152,9 @@ impl Obstacle {
             Self::Undecodable(error) => {
                 tracing::warn!(
                     target: "duroxide::runtime",
-                    instance = %item.instance,
+                    instance_id = %item.instance,
+                    execution_id = item.execution_id,
+                    orchestration_name = %item.orchestration_name,
                     %error,
                     attempt_count = attempts,
                     remaining_attempts = remaining,
@@ -156,7 +163,7 @@ impl Obstacle {
                 backoff
             }
             Self::NoStart => {
-                tracing::warn!(target: "duroxide::runtime", instance = %item.instance, "no start among the messages");
+                tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, "no start among the messages");
                 backoff
             }
         }

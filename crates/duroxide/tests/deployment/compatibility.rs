@@ -166,6 +166,9 @@ async fn runtime_logs_warning_on_incompatible_abandon() {
         for part in [
             "duroxide::runtime",
             "instance=later",
+            "instance_id=later",
+            "execution_id=1",
+            "orchestration_name=",
             "pinned_version=99.0.0",
             "supported_range=>=1.0.0, <=1.9.999",
         ] {

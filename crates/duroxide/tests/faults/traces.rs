@@ -1,6 +1,7 @@
-//! Traces of an orchestration are written once: not again at a replay, and also when an answer is lost.
+//! Traces of an orchestration are written once: not again at a replay, and also when an answer is lost. Each line says
+//! in fields where it comes from.
 
-use duroxide::{ActivityContext, OrchestrationContext};
+use duroxide::{ActivityContext, OrchestrationContext, RuntimeOptions};
 
 use crate::common::{Fault, World, activities, options, orchestrations};
 use crate::log::Log;
@@ -31,5 +32,45 @@ async fn a_trace_is_written_once_also_when_the_answer_to_its_commit_is_lost() {
             let count = lines.iter().filter(|text| text.contains(line)).count();
             assert_eq!(count, 1, "{line}, with {faults:?}: {lines:?}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_of_a_program_names_its_instance_execution_orchestration_activity_and_worker() {
+    let log = Log::listen();
+    let world = World::new();
+    let acts = activities().register("Echo", |ctx: ActivityContext, input: String| async move {
+        ctx.trace_info("of the activity");
+        Ok(input)
+    });
+    let orchs = orchestrations().register_versioned(
+        "Tell",
+        "1.2.0",
+        |ctx: OrchestrationContext, input: String| async move {
+            ctx.trace_info(format!("first turn of {input}"));
+            ctx.schedule_activity("Echo", "").await?;
+            ctx.trace_info(format!("second turn of {input}"));
+            if input == "one" { ctx.continue_as_new("two").await } else { Ok(input) }
+        },
+    );
+    let node = RuntimeOptions { worker_node_id: Some("node-7".to_string()), ..options() };
+    let runtime = world.start(acts, orchs, node).await;
+    world.client.start_orchestration("i", "Tell", "one").await.expect("start");
+    assert_eq!(world.output("i").await, "two");
+    runtime.shutdown(None).await;
+    let lines = log.lines("INFO");
+    for (execution, input) in [(1, "one"), (2, "two")] {
+        for turn in ["first", "second"] {
+            let line = format!(
+                "duroxide::orchestration: {turn} turn of {input} instance_id=i execution_id={execution} \
+                 orchestration_name=Tell orchestration_version=1.2.0 worker_id=node-7"
+            );
+            assert!(lines.iter().any(|found| found.ends_with(&line)), "{line}\n{lines:#?}");
+        }
+        let line = format!(
+            "duroxide::activity: of the activity instance_id=i execution_id={execution} orchestration_name=Tell \
+             orchestration_version=1.2.0 activity_name=Echo activity_id=2 attempt=1 worker_id=node-7"
+        );
+        assert!(lines.iter().any(|found| found.ends_with(&line)), "{line}\n{lines:#?}");
     }
 }

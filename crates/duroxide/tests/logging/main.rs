@@ -32,6 +32,7 @@ async fn no_payload_reaches_a_log_a_metric_or_a_foreign_text_and_a_runtime_insta
     let writer = log.clone();
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
         .with_writer(move || writer.clone())
         .try_init()
         .expect("nobody has installed one");
@@ -53,6 +54,9 @@ async fn no_payload_reaches_a_log_a_metric_or_a_foreign_text_and_a_runtime_insta
     for expected in ["runtime started", "begun", "echoing", "not registered", "cannot be decoded", "failed"] {
         assert!(text.contains(expected), "'{expected}' is logged:\n{text}");
     }
+    let named_otherwise: Vec<&str> =
+        text.lines().filter(|line| line.contains(" instance=") && !line.contains(" instance_id=")).collect();
+    assert!(named_otherwise.is_empty(), "every line calls it instance_id:\n{}", named_otherwise.join("\n"));
     let leaks: Vec<&str> = text.lines().filter(|line| line.contains(SECRET)).collect();
     assert!(leaks.is_empty(), "payloads in the log:\n{}", leaks.join("\n"));
     let keys = labels.keys();
