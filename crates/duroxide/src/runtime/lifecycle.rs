@@ -104,6 +104,7 @@ impl Runtime {
             releasing: CancellationToken::new(),
             killed: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            tokio: tokio::runtime::Handle::current(),
             provider,
             options,
         });
@@ -129,41 +130,21 @@ impl Runtime {
 
     /// Fetches no more, lets work in progress finish for `timeout_ms` (`None`: 1,000), then cancels the rest
     /// and gives it back uncounted.
+    ///
+    /// Once it returned, the runtime has let go of the store, unless a handler still blocks its thread. It returns at
+    /// the latest a second and a half after its time. The caller needs no tokio context, and may stop waiting: the
+    /// runtime shuts down all the same.
     pub async fn shutdown(self: Arc<Self>, timeout_ms: Option<u64>) {
-        let node = &self.node;
         let timeout = Duration::from_millis(timeout_ms.unwrap_or(DEFAULT_SHUTDOWN_MS));
-        node.stopping.cancel();
-        node.tasks.close();
-        let drained = tokio::time::timeout(timeout, self.wait_until_drained()).await;
-        node.releasing.cancel();
-        let released = tokio::time::timeout(RELEASE_TIME, node.tasks.wait()).await;
-        if drained.is_err() {
-            tracing::info!(target: "duroxide::runtime", node = %node.node_id, "shut down before all work was done");
+        // At once, so that nothing is fetched any more even if the future is not polled again.
+        self.node.stopping.cancel();
+        self.node.tasks.close();
+        let tokio = self.node.tokio.clone();
+        let ended = tokio.spawn(async move { shut_down(&self.node, timeout).await }).await;
+        if let Err(error) = ended {
+            // The tokio runtime has ended, and every task with it.
+            tracing::debug!(target: "duroxide::runtime", %error, "the shutdown was cut off");
         }
-        if released.is_err() {
-            tracing::warn!(
-                target: "duroxide::runtime",
-                node = %node.node_id,
-                "some work could not be given back; its locks will expire"
-            );
-        } else if tokio::time::timeout(RELEASE_TIME, sessions::give_up(node)).await.is_err() {
-            tracing::warn!(
-                target: "duroxide::runtime",
-                node = %node.node_id,
-                "the sessions could not be given up; their claims will expire"
-            );
-        }
-        node.killed.cancel();
-    }
-
-    /// Waits until every slot is free again.
-    async fn wait_until_drained(&self) {
-        let node = &self.node;
-        let all = |concurrency| u32::try_from(slots(concurrency)).unwrap_or(u32::MAX);
-        let turns = node.turn_slots.acquire_many(all(node.options.orchestration_concurrency));
-        let activities = node.activity_slots.acquire_many(all(node.options.worker_concurrency));
-        let (turns, activities) = tokio::join!(turns, activities);
-        drop((turns, activities));
     }
 
     /// Ends every task where it stands, as a crash would: nothing is given back.
@@ -225,6 +206,45 @@ impl std::fmt::Debug for Runtime {
 fn slots(concurrency: usize) -> usize {
     let all_at_once = usize::try_from(u32::MAX).unwrap_or(usize::MAX);
     concurrency.min(all_at_once).min(Semaphore::MAX_PERMITS)
+}
+
+async fn shut_down(node: &Node, timeout: Duration) {
+    let drained = tokio::time::timeout(timeout, wait_until_drained(node)).await;
+    node.releasing.cancel();
+    let released = tokio::time::timeout(RELEASE_TIME, node.tasks.wait()).await;
+    if drained.is_err() {
+        tracing::info!(target: "duroxide::runtime", node = %node.node_id, "shut down before all work was done");
+    }
+    if released.is_err() {
+        tracing::warn!(
+            target: "duroxide::runtime",
+            node = %node.node_id,
+            "failed to give some work back in time; its locks will expire"
+        );
+    } else if tokio::time::timeout(RELEASE_TIME, sessions::give_up(node)).await.is_err() {
+        tracing::warn!(
+            target: "duroxide::runtime",
+            node = %node.node_id,
+            "failed to release session claims; they will expire"
+        );
+    }
+    node.killed.cancel();
+    if tokio::time::timeout(RELEASE_TIME, node.tasks.wait()).await.is_err() {
+        tracing::warn!(
+            target: "duroxide::runtime",
+            node = %node.node_id,
+            "a handler blocks its thread and outlives the runtime"
+        );
+    }
+}
+
+/// Waits until every slot is free again.
+async fn wait_until_drained(node: &Node) {
+    let all = |concurrency| u32::try_from(slots(concurrency)).unwrap_or(u32::MAX);
+    let turns = node.turn_slots.acquire_many(all(node.options.orchestration_concurrency));
+    let activities = node.activity_slots.acquire_many(all(node.options.worker_concurrency));
+    let (turns, activities) = tokio::join!(turns, activities);
+    drop((turns, activities));
 }
 
 /// Starts what a node does beside its work.

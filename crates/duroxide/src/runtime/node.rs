@@ -46,6 +46,8 @@ pub(super) struct Node {
     /// Every task ends where it stands, as if the process had.
     pub(super) killed: CancellationToken,
     pub(super) tasks: TaskTracker,
+    /// Where the tasks run; the caller of a shutdown may have no tokio context.
+    pub(super) tokio: tokio::runtime::Handle,
 }
 
 impl Node {

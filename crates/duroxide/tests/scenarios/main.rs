@@ -4,5 +4,6 @@ mod promises;
 mod rolling_deployment;
 mod sagas;
 mod sessions;
+mod shutdown;
 mod time_by_hand;
 mod values;
