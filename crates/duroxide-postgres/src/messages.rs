@@ -13,7 +13,7 @@ use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::instance_row::{CANCELLED_WHILE_LOCKED, InstanceRow, Pending};
 use crate::item::EncodedItem;
-use crate::values::{Ms, NOT_PINNED, after, random_bits, to_column};
+use crate::values::{Ms, NOT_PINNED, after, count, random_bits, to_column};
 use crate::working_set::WorkingSet;
 use crate::writes::{EarlyMessage, InboxRow};
 
@@ -112,6 +112,8 @@ impl WorkingSet<'_> {
         json: &str,
         visible_at: Ms,
     ) -> Result<(), Fault> {
+        let ahead = columns.kind == ItemKind::Cancel && visible_at <= self.now;
+        let visible_at = if ahead { self.ahead_of_deep_inbox(key, visible_at).await? } else { visible_at };
         let row = self.instance(key)?;
         let position = row.next_position;
         row.inbox_count += 1;
@@ -135,6 +137,15 @@ impl WorkingSet<'_> {
             self.effects.turn_ready(ready_at);
         }
         Ok(())
+    }
+
+    /// Where a cancel stands: ahead of all others if more messages wait than one fetch takes.
+    async fn ahead_of_deep_inbox(&mut self, key: i64, visible_at: Ms) -> Result<Ms, Fault> {
+        if self.instance(key)?.inbox_count < count(limits::MAX_MESSAGES_PER_FETCH) {
+            return Ok(visible_at);
+        }
+        let first = self.first_message(key).await?;
+        Ok(first.map_or(visible_at, |first| visible_at.min(first.saturating_sub(1))))
     }
 
     /// Recomputes when an unlocked instance is ready, from the messages that are in its inbox.

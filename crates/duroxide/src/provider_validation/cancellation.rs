@@ -1,8 +1,11 @@
 //! Activities that a turn gives up, and instances that somebody cancels.
 
+use duroxide_core::limits::MAX_MESSAGES_PER_FETCH;
+
 use super::ProviderFactory;
 use super::fixture::{
-    Commit, Store, activity, cancel, completed, event, expect_lock_lost, named, scheduled, start, start_child,
+    Commit, Store, activity, cancel, completed, event, expect_lock_lost, named, queue_message, scheduled,
+    start, start_child,
 };
 
 /// The turn that gives up an activity deletes it, whether it waits or runs.
@@ -85,6 +88,51 @@ pub async fn a_cancel_reaches_the_instance(factory: &dyn ProviderFactory) {
     store.send(cancel("a")).await;
     store.pass(&turn).await;
     assert_eq!(store.turn_of("a").await.item.messages, vec![cancel("a")]);
+}
+
+/// A cancel comes with the first fetch after it, also when more messages wait than one fetch takes. The messages keep
+/// their order, and none is lost or comes twice.
+pub async fn a_cancel_is_fetched_before_a_deep_inbox(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin("sender").await;
+    store.begin("a").await;
+    store.send(event("sender", "go")).await;
+    let turn = store.turn_of("sender").await;
+    let numbered: Vec<_> =
+        (0..=MAX_MESSAGES_PER_FETCH).map(|number| queue_message("a", &number.to_string())).collect();
+    store.commit(&turn, Commit::of(&turn).messages(numbered.clone())).await;
+    store.send(cancel("a")).await;
+    let first = store.turn_of("a").await;
+    assert_eq!(first.item.messages.len(), MAX_MESSAGES_PER_FETCH);
+    let (cancels, mut others): (Vec<_>, Vec<_>) =
+        first.item.messages.iter().cloned().partition(|message| *message == cancel("a"));
+    assert_eq!(cancels.len(), 1, "the first fetch brings the cancel");
+    store.pass(&first).await;
+    let second = store.turn_of("a").await;
+    others.extend(second.item.messages.iter().cloned());
+    assert_eq!(others, numbered);
+    store.pass(&second).await;
+    store.expect_no_turn().await;
+}
+
+/// The same for a cancel that comes while a turn holds messages: the turn's ack does not take it away.
+pub async fn a_cancel_during_a_turn_is_fetched_before_a_deep_inbox(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    store.begin("sender").await;
+    store.begin("a").await;
+    store.send(event("sender", "go")).await;
+    let turn = store.turn_of("sender").await;
+    let numbered = (0..=2 * MAX_MESSAGES_PER_FETCH).map(|number| queue_message("a", &number.to_string()));
+    store.commit(&turn, Commit::of(&turn).messages(numbered)).await;
+    let held = store.turn_of("a").await;
+    store.send(cancel("a")).await;
+    store.pass(&held).await;
+    let next = store.turn_of("a").await;
+    assert!(next.item.messages.contains(&cancel("a")), "the next fetch brings the cancel");
+    store.pass(&next).await;
+    let rest = [2 * MAX_MESSAGES_PER_FETCH - 1, 2 * MAX_MESSAGES_PER_FETCH];
+    let rest = rest.map(|number| queue_message("a", &number.to_string()));
+    assert_eq!(store.turn_of("a").await.item.messages, rest);
 }
 
 /// A turn cancels its own children and nobody else, also in the turn whose start of the id came too late.

@@ -230,6 +230,8 @@ macro_rules! __for_each_provider_validation {
                 an_ended_instance_keeps_the_activities_that_it_did_not_cancel,
                 a_cancellation_hits_only_what_it_names,
                 a_cancel_reaches_the_instance,
+                a_cancel_is_fetched_before_a_deep_inbox,
+                a_cancel_during_a_turn_is_fetched_before_a_deep_inbox,
                 a_turn_cancels_only_its_own_children,
             }
             tags {

@@ -110,7 +110,9 @@ impl State {
                 Placed::IdTaken
             }
             Some(row) if row.status.ends_instance() => Placed::Message(self.arrive_late(item)),
-            Some(_) => {
+            Some(row) => {
+                let ahead = kind == ItemKind::Cancel && visible_at <= now;
+                let visible_at = if ahead { row.ahead_of_deep_inbox(visible_at) } else { visible_at };
                 self.put_message(visible_at, item);
                 Placed::Message(SendOutcome::Delivered)
             }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use duroxide_core::{ErrorDetails, Event, ItemKind, ParentLink, Route, WorkItem, pack_version, status};
+use duroxide_core::{
+    ErrorDetails, Event, ItemKind, ParentLink, Route, WorkItem, limits, pack_version, status,
+};
 use semver::Version;
 
 use crate::providers::KvEntry;
@@ -282,6 +284,16 @@ impl InstanceRow {
 
     pub(super) fn inbox(&self) -> &BTreeMap<MessageKey, MessageRow> {
         &self.inbox
+    }
+
+    /// Where a cancel stands: ahead of all others if more messages wait than one fetch takes.
+    pub(super) fn ahead_of_deep_inbox(&self, visible_at: Ms) -> Ms {
+        match self.inbox.first_key_value() {
+            Some((first, _)) if self.inbox.len() >= limits::MAX_MESSAGES_PER_FETCH => {
+                visible_at.min(first.visible_at.saturating_sub(1))
+            }
+            Some(_) | None => visible_at,
+        }
     }
 
     pub(super) fn timer_count(&self) -> usize {

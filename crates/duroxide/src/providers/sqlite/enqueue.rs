@@ -9,6 +9,7 @@ use duroxide_core::{
 
 use super::early;
 use super::fault::Fault;
+use super::history;
 use super::instance_row::{CANCELLED_WHILE_LOCKED, NOT_PINNED, QueueRow, Status};
 use super::redrive;
 use super::tx::Tx;
@@ -162,6 +163,16 @@ pub(super) fn check_room(instance: &str, waiting: i64) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Where a cancel stands: ahead of all others if more messages wait than one fetch takes.
+fn ahead_of_deep_inbox(tx: &Tx<'_>, row: &QueueRow, visible_at: Ms) -> Result<Ms, Fault> {
+    const SQL: &str = "SELECT min(visible_at) FROM inbox WHERE instance_key = ?1";
+    if row.inbox_count < history::rows(limits::MAX_MESSAGES_PER_FETCH) {
+        return Ok(visible_at);
+    }
+    let first: Option<Ms> = tx.db.first(SQL, [row.key], |found| found.get(0))?.flatten();
+    Ok(first.map_or(visible_at, |first| visible_at.min(first.saturating_sub(1))))
+}
+
 /// Inserts a message and changes `row` as it demands; the caller saves the row.
 pub(super) fn put_message(
     tx: &mut Tx<'_>,
@@ -170,6 +181,8 @@ pub(super) fn put_message(
     json: &str,
     visible_at: Ms,
 ) -> Result<(), Fault> {
+    let ahead = columns.kind == ItemKind::Cancel && visible_at <= tx.now;
+    let visible_at = if ahead { ahead_of_deep_inbox(tx, row, visible_at)? } else { visible_at };
     insert_message(tx, row, columns, json, visible_at)?;
     row.inbox_count += 1;
     row.next_position += 1;
