@@ -17,5 +17,6 @@ mod provider;
 mod registries;
 mod rules;
 mod runtime;
+mod settled;
 mod stored;
 mod types;

@@ -12,18 +12,10 @@ use crate::notation::{RS, says};
 use crate::programs::{Started, block_on, failure_of, output_of};
 
 pub(crate) fn checked() -> Vec<&'static str> {
-    [
-        broken_limits(),
-        client_limits(),
-        syscalls(),
-        children(),
-        ids(),
-        mismatches(),
-        cancels(),
-        ends(),
-        errors(),
-    ]
-    .concat()
+    let limits = [broken_limits(), client_limits()].concat();
+    let ids = [syscalls(), children(), ids()].concat();
+    let ends = [mismatches(), cancels(), ends(), errors()].concat();
+    [limits, ids, ends, crate::settled::checked()].concat()
 }
 
 /// The text of a failure that breaks a limit.
