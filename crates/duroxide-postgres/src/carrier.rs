@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide::metric;
 use duroxide::providers::support::Waiters;
 use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
 use tokio::sync::Notify;
@@ -232,8 +233,8 @@ impl Carrier {
         let calls = u64::try_from(calls).unwrap_or(u64::MAX);
         add(&self.counters.calls, calls);
         self.counters.commits.fetch_add(u64::from(wrote), Ordering::Relaxed);
-        metrics::counter!("duroxide_store_calls_total").increment(calls);
-        metrics::counter!("duroxide_store_commits_total").increment(u64::from(wrote));
+        metric::store_calls().increment(calls);
+        metric::store_commits().increment(u64::from(wrote));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use duroxide::metric;
 use duroxide::providers::{TurnRequest, WorkRequest};
 
 use crate::statistics::{Counters, add};
@@ -103,11 +104,11 @@ impl Effects {
             ("expired", self.expired),
         ] {
             if messages > 0 {
-                metrics::counter!("duroxide_messages_dropped_total", "reason" => reason).increment(messages);
+                metric::messages_dropped(reason).increment(messages);
             }
         }
         if self.set_aside > 0 {
-            metrics::counter!("duroxide_messages_set_aside_total").increment(self.set_aside);
+            metric::messages_set_aside().increment(self.set_aside);
         }
     }
 }

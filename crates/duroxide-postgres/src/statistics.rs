@@ -1,5 +1,6 @@
 //! What a store counts about itself.
 
+use duroxide::metric;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a store has done since it was opened.
@@ -28,7 +29,7 @@ pub struct PostgresStatistics {
 /// Counts a transaction that is carried out again, because another was in its way.
 pub(crate) fn count_conflict(counters: &Counters) {
     add(&counters.conflicts, 1);
-    metrics::counter!("duroxide_store_conflicts_total").increment(1);
+    metric::store_conflicts().increment(1);
 }
 
 /// The counters behind [`PostgresStatistics`].

@@ -14,6 +14,7 @@ pub mod clock;
 mod drop_after;
 #[doc(hidden)]
 pub mod failpoint;
+pub mod metric;
 #[cfg(feature = "provider-test")]
 pub mod provider_validation;
 pub mod providers;
@@ -53,6 +54,8 @@ mod documents {
     struct OrchestrationGuide;
     #[doc = include_str!("../../../docs/sagas.md")]
     struct Sagas;
+    #[doc = include_str!("../../../docs/metrics.md")]
+    struct MetricsAndLogs;
     #[cfg(feature = "test-hooks")]
     #[doc = include_str!("../../../docs/reliability.md")]
     struct Reliability;

@@ -13,6 +13,7 @@ mod layers;
 mod links;
 mod machine_paths;
 mod mask;
+mod metric_calls;
 mod purity;
 mod test_names;
 
@@ -56,7 +57,7 @@ impl Finding {
 /// A rule that looks at one file at a time.
 type FileRule = fn(&File) -> Vec<Finding>;
 
-const FILE_RULES: [FileRule; 9] = [
+const FILE_RULES: [FileRule; 10] = [
     dependencies::core_depends_on_little,
     dependencies::lints_are_inherited,
     purity::core_is_pure,
@@ -66,6 +67,7 @@ const FILE_RULES: [FileRule; 9] = [
     exceptions::check,
     machine_paths::check,
     error_texts::are_not_searched,
+    metric_calls::are_in_one_place,
 ];
 
 /// Checks the workspace and prints the findings; whether there is no fault.

@@ -55,3 +55,6 @@ pub const MAX_PAGE_INSTANCES: u32 = 1000;
 pub const MAX_INSTANCES_SEEN_PER_PAGE: usize = 10_000;
 /// Instances that a bulk deletion or prune takes, when the filter does not say.
 pub const DEFAULT_BULK_INSTANCES: u32 = 1000;
+/// Names of orchestrations, and as many of activities, that one process puts into the labels of its metrics; the rest
+/// are counted as `other`. Some 20 time series each keep an exporter below 50,000.
+pub const MAX_NAMES_IN_METRICS: usize = 1000;

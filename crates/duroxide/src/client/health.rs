@@ -7,6 +7,7 @@ use duroxide_core::{Event, OrchestrationStatus, WorkItem, columns_of, status};
 
 use super::{Client, ClientError};
 use crate::clock::millis;
+use crate::metric;
 use crate::providers::{Cursor, HealthFacts, InstanceQuery, Overdue, RepairInstance};
 
 /// What a health check looks at.
@@ -213,7 +214,7 @@ impl Client {
             },
         };
         let put_back = admin.repair(request).await?;
-        metrics::counter!("duroxide_repaired_total").increment(put_back);
+        metric::repaired().increment(put_back);
         tracing::warn!(
             target: "duroxide::runtime",
             instance_id = %instance,

@@ -7,6 +7,7 @@ use duroxide_core::{Event, ItemKind, OpenWork, OrchestrationStatus, WorkItem, co
 use semver::Version;
 
 use super::{Client, ClientError};
+use crate::metric;
 use crate::providers::{InstanceFilter, InstanceQuery, RedriveInstance};
 
 /// How many instances a bulk redrive looks at when its filter names no limit.
@@ -56,7 +57,7 @@ impl Client {
         let execution_id = tree.first().map_or(0, |root| root.failed_execution_id + 1);
         let redriven: Vec<String> = tree.iter().map(|one| one.instance.clone()).collect();
         self.provider.redrive(tree).await?;
-        metrics::counter!("duroxide_redriven_total").increment(u64::try_from(redriven.len()).unwrap_or(0));
+        metric::redriven().increment(u64::try_from(redriven.len()).unwrap_or(0));
         tracing::info!(
             target: "duroxide::runtime",
             instance_id = %instance,

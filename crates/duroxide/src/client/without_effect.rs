@@ -2,6 +2,7 @@
 
 use duroxide_core::{WorkItem, columns_of};
 
+use crate::metric;
 use crate::providers::{Enqueued, SendOutcome, StartOutcome};
 
 /// A plain call, as the log and the counter name it.
@@ -42,8 +43,7 @@ impl Sent {
     pub(super) fn report(&self, outcome: &Enqueued) {
         let Some(reason) = reason(self.orchestration.as_deref(), outcome) else { return };
         let (call, why) = (self.call.word(), reason.word());
-        metrics::counter!("duroxide_client_calls_without_effect_total", "call" => call, "reason" => why)
-            .increment(1);
+        metric::client_calls_without_effect(call, why).increment(1);
         tracing::warn!(
             target: "duroxide::runtime",
             instance_id = %self.instance,

@@ -19,12 +19,14 @@ use super::dispatch::Slot;
 use super::give_back::abandon;
 use super::insist::answer_in_time;
 use super::keeper::KeptLock;
+use super::life;
 use super::node::Node;
 use super::registry::ActivityHandler;
 use super::sessions::SessionTurn;
 use super::suspects::Queue;
 use super::sweeper::MAX_ATTEMPTS_OF_THE_UNPROCESSABLE;
 use super::unprotected;
+use crate::metric;
 use crate::providers::{FetchedWork, OrchestrationRef};
 
 /// An item of the worker queue taken apart.
@@ -110,6 +112,20 @@ enum Ended {
     Released,
 }
 
+impl Ended {
+    /// The outcome as metrics and the log name it.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Returned(Ok(_)) => "completed",
+            Self::Returned(Err(_)) => "failed",
+            Self::Panicked(_) => "panicked",
+            Self::RanTooLong(_) => "timed_out",
+            Self::LockLost => "cancelled",
+            Self::Released => "given_back",
+        }
+    }
+}
+
 /// Processes one fetched activity to its ack, or gives it back.
 pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let FetchedWork { item, lock_token, attempts, orchestration, progress, .. } = fetched;
@@ -168,7 +184,7 @@ async fn end_as_poison(node: &Node, work: &Work, details: ErrorDetails, token: &
     let completion = Some(work.failed(details.clone()));
     let acked = ack(node, token, lock, completion, Insistence::GiveUp).await;
     if acked.reached_the_store() {
-        node.counters.activity_failed(&details);
+        node.counters.activity_failed(&details, node.activity_label(&work.name));
     }
     note(node, &work.key(), acked);
 }
@@ -219,7 +235,11 @@ async fn run(
     let token = &attempt.token.clone();
     let cancelled = CancellationToken::new();
     let context = context(node, &work, attempt, cancelled.clone()).await;
+    let facts = context.facts().clone();
+    life::activity_started(node, &facts);
+    let began = tokio::time::Instant::now();
     let ended = run_handler(node, handler, context, &work, lock, &cancelled).await;
+    life::handler_ended(node, &facts, ended.word(), began.elapsed());
     let completion = match ended {
         Ended::Returned(result) => match checked(&work, result) {
             Ok(result) => WorkItem::ActivityCompleted {
@@ -250,17 +270,9 @@ async fn run(
     let acked = ack(node, token, lock, Some(completion.clone()), Insistence::KeepTrying).await;
     // What did not reach the store will be run again, perhaps elsewhere, and is counted there.
     if acked.reached_the_store() {
-        count(node, &completion);
+        life::activity_committed(node, &facts, &completion);
     }
     note(node, &key, acked);
-}
-
-fn count(node: &Node, completion: &WorkItem) {
-    if let WorkItem::ActivityFailed { details, .. } = completion {
-        node.counters.activity_failed(details);
-    } else {
-        node.counters.activity_success.increment();
-    }
 }
 
 fn checked(work: &Work, result: Result<String, String>) -> Result<String, String> {
@@ -409,7 +421,7 @@ fn report_unregistered(node: &Node, work: &Work, attempts: u32) -> std::time::Du
     let max_attempts = node.options.max_attempts;
     let remaining = max_attempts.saturating_sub(attempts);
     node.counters.unregistered_activity_backoff.increment();
-    metrics::counter!("duroxide_unregistered_activity_backoff_total").increment(1);
+    metric::unregistered_activity_backoff(node.activity_label(&work.name)).increment(1);
     tracing::warn!(
         target: "duroxide::runtime",
         instance = %work.instance,

@@ -73,6 +73,10 @@ impl ActivityContext {
         Self { facts: Arc::new(facts), cancelled, provider }
     }
 
+    pub(super) fn facts(&self) -> &Arc<ActivityFacts> {
+        &self.facts
+    }
+
     /// The instance that scheduled the activity.
     pub fn instance_id(&self) -> &str {
         &self.facts.instance

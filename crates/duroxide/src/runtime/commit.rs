@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use duroxide_core::{Event, EventKind, ItemKind, Turn, TurnResult, columns_of};
+use duroxide_core::{EventKind, Turn, TurnResult};
 
 use super::backoff::OutageBackoff;
 use super::give_back::{GivenBack, give_back};
 use super::insist::answer_in_time;
+use super::life;
 use super::node::Node;
 use super::retention;
 use super::suspects::Queue;
@@ -131,52 +132,13 @@ pub(super) fn after_commit(
     for line in &turn.traces {
         traces::of_orchestration(&of, &node.node_id, line);
     }
-    for reason in &turn.dropped {
-        metrics::counter!("duroxide_messages_dropped_total", "reason" => reason.word()).increment(1);
-    }
-    count(node, &turn);
+    life::turn_committed(node, &of, &turn, facts.as_ref());
     if let Some(last) = turn.events.last()
         && matches!(last.kind, EventKind::OrchestrationContinuedAsNew { .. })
     {
         retention::continued_as_new(node, instance, last.execution_id);
     }
-    if let (Some(facts), Some(last)) = (&facts, turn.events.last()) {
-        record_duration(facts, last);
-    }
     if let (Committed::Yes, Some(execution), Some(facts)) = (committed, execution, facts) {
         node.live.keep(of.instance_id, facts.incarnation, execution);
     }
-}
-
-fn count(node: &Node, turn: &Turn) {
-    let counters = &node.counters;
-    if let Some(first) = turn.events.first()
-        && matches!(first.kind, EventKind::OrchestrationStarted { .. })
-        && first.execution_id == duroxide_core::INITIAL_EXECUTION_ID
-    {
-        counters.orch_starts.increment();
-    }
-    let children = turn.orchestrator_items.iter().filter(|item| {
-        let columns = columns_of(item);
-        columns.kind == ItemKind::Start && columns.parent.is_some()
-    });
-    counters.suborchestration_calls.add(children.count());
-    match turn.events.last().map(|event| &event.kind) {
-        Some(EventKind::OrchestrationCompleted { .. }) => counters.orch_completions.increment(),
-        Some(EventKind::OrchestrationFailed { details }) => counters.orchestration_failed(details),
-        Some(EventKind::OrchestrationContinuedAsNew { .. }) => counters.orch_continue_as_new.increment(),
-        Some(_) | None => {}
-    }
-}
-
-/// Records how long an instance took, from its first start to its end, over all executions.
-fn record_duration(facts: &TurnFacts, last: &Event) {
-    if !last.is_terminal() || matches!(last.kind, EventKind::OrchestrationContinuedAsNew { .. }) {
-        return;
-    }
-    let completed = matches!(last.kind, EventKind::OrchestrationCompleted { .. });
-    let outcome = if completed { "completed" } else { "failed" };
-    let took_ms = last.timestamp_ms.saturating_sub(facts.created_at_ms);
-    metrics::histogram!("duroxide_orchestration_duration_seconds", "outcome" => outcome)
-        .record(took_ms as f64 / 1000.0);
 }

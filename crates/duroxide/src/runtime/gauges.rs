@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::node::Node;
+use crate::metric;
 use crate::providers::{ProviderAdmin, ProviderError};
 
 /// Computes the gauges at each interval, until the node stops.
@@ -32,7 +33,7 @@ pub(super) async fn run(node: Arc<Node>) {
 async fn compute(admin: &dyn ProviderAdmin) -> Result<(), ProviderError> {
     let depths = admin.get_queue_depths().await?;
     let depth = |queue: &'static str, items: usize| {
-        metrics::gauge!("duroxide_queue_depth", "queue" => queue).set(items as f64);
+        metric::queue_depth(queue).set(items as f64);
     };
     depth("orchestrator", depths.orchestrator_queue);
     depth("worker", depths.worker_queue);
@@ -42,7 +43,7 @@ async fn compute(admin: &dyn ProviderAdmin) -> Result<(), ProviderError> {
     let age = |queue: &'static str, ready_at: Option<u64>| {
         // What becomes ready later has no age: a gauge never goes below zero.
         let waited_ms = ready_at.map_or(0, |ready_at| now.saturating_sub(ready_at));
-        metrics::gauge!("duroxide_oldest_ready_age_seconds", "queue" => queue).set(waited_ms as f64 / 1000.0);
+        metric::oldest_ready_age(queue).set(waited_ms as f64 / 1000.0);
     };
     age("orchestrator", oldest.turn_ms);
     age("worker", oldest.work_ms);
@@ -64,8 +65,7 @@ async fn compute_filtered_out(
         last.insert(version, left_out.instances);
     }
     for (version, instances) in last.iter() {
-        metrics::gauge!("duroxide_filtered_out_instances", "pinned_version" => version.clone())
-            .set(*instances as f64);
+        metric::filtered_out_instances(version.clone()).set(*instances as f64);
     }
     last.retain(|_, instances| *instances > 0);
     Ok(())

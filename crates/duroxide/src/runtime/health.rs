@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::node::Node;
 use crate::client::{Client, ClientError, Finding, FindingKind, HealthOptions};
+use crate::metric;
 
 /// What a runtime checks by itself. Several nodes may have a policy; each looks at everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,9 +55,9 @@ async fn round(
     for kind in ALL {
         let count: u64 =
             report.findings.iter().filter(|found| found.kind == kind).map(|found| found.count).sum();
-        metrics::gauge!("duroxide_health_findings", "kind" => kind.word()).set(count as f64);
+        metric::health_findings(kind.word()).set(count as f64);
     }
-    metrics::gauge!("duroxide_store_latency_seconds").set(report.store_latency.as_secs_f64());
+    metric::store_latency().set(report.store_latency.as_secs_f64());
     for found in &report.findings {
         tell(found);
         if let (true, Some(instance)) = (repair && found.kind.is_repairable(), &found.instance) {

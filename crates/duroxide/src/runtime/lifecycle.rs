@@ -85,6 +85,8 @@ impl Runtime {
             LockTimes::new(options.orchestrator_lock_timeout, options.orchestrator_lock_renewal_buffer);
         let work_locks = LockTimes::new(options.worker_lock_timeout, options.worker_lock_renewal_buffer);
         let activities = activities.into();
+        options.process.names().orchestrations.reserve(&orchestrations.list_names());
+        options.process.names().activities.reserve(&activities.list_names());
         let node = Arc::new(Node {
             handlers: Handlers::new(orchestrations.clone(), &activities),
             activities,

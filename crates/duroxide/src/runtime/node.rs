@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use duroxide_core::{CapabilityRouting, DispatcherCapabilityFilter};
+use metrics::SharedString;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -81,6 +82,16 @@ impl Node {
             CapabilityRouting::ReplayVersion => false,
             CapabilityRouting::Handlers => true,
         }
+    }
+
+    /// An orchestration's name as a label of metrics.
+    pub(super) fn orchestration_label(&self, name: &str) -> SharedString {
+        self.options.process.names().orchestrations.label(name)
+    }
+
+    /// An activity's name as a label of metrics.
+    pub(super) fn activity_label(&self, name: &str) -> SharedString {
+        self.options.process.names().activities.label(name)
     }
 
     /// Counts and logs a failed call of the store.

@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use duroxide_core::ErrorDetails;
+use metrics::SharedString;
+
+use crate::metric;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -141,32 +144,31 @@ counters! {
 }
 
 impl Counters {
-    /// Counts an instance's failure, once in total and once in its category.
-    pub(super) fn orchestration_failed(&self, details: &ErrorDetails) {
+    /// Counts an instance's failure, once in total and once in its category, under the label of its name.
+    pub(super) fn orchestration_failed(&self, details: &ErrorDetails, label: SharedString) {
         self.orch_failures.increment();
-        metrics::counter!("duroxide_orchestration_failures_total", "category" => details.category())
-            .increment(1);
+        metric::orchestration_failures(details.category(), label).increment(1);
         match details {
             ErrorDetails::Application { .. } => self.orch_application_errors.increment(),
             ErrorDetails::Infrastructure { .. } => self.orch_infrastructure_errors.increment(),
             ErrorDetails::Configuration { .. } => self.orch_configuration_errors.increment(),
             ErrorDetails::Poison { .. } => {
                 self.orch_poison.increment();
-                metrics::counter!("duroxide_poison_detected_total", "type" => "orchestration").increment(1);
+                metric::poison_detected("orchestration").increment(1);
             }
         }
     }
 
-    /// Counts an activity's failure in its category.
-    pub(super) fn activity_failed(&self, details: &ErrorDetails) {
-        metrics::counter!("duroxide_activity_failures_total", "category" => details.category()).increment(1);
+    /// Counts an activity's failure in its category, under the label of its name.
+    pub(super) fn activity_failed(&self, details: &ErrorDetails, label: SharedString) {
+        metric::activity_failures(details.category(), label).increment(1);
         match details {
             ErrorDetails::Application { .. } => self.activity_app_errors.increment(),
             ErrorDetails::Infrastructure { .. } => self.activity_infra_errors.increment(),
             ErrorDetails::Configuration { .. } => self.activity_config_errors.increment(),
             ErrorDetails::Poison { .. } => {
                 self.activity_poison.increment();
-                metrics::counter!("duroxide_poison_detected_total", "type" => "activity").increment(1);
+                metric::poison_detected("activity").increment(1);
             }
         }
     }

@@ -1,8 +1,10 @@
-//! What the runtimes of one process share: the suspects they run, and where random bits come from.
+//! What the runtimes of one process share: the suspects they run, the names in their metrics, and where random bits come
+//! from.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::name_labels::NameLabels;
 use super::suspects::Suspects;
 
 /// The process that a runtime is in.
@@ -14,6 +16,7 @@ pub struct ProcessScope {
 #[derive(Debug, Default)]
 struct Shared {
     suspects: Suspects,
+    names: NameLabels,
     /// Random bits of a simulation; a real process asks the system.
     simulated: Option<SimulatedEntropy>,
     #[cfg(feature = "test-hooks")]
@@ -57,6 +60,11 @@ impl ProcessScope {
     /// The suspects that this process runs.
     pub(super) fn suspects(&self) -> &Suspects {
         &self.shared.suspects
+    }
+
+    /// The names that this process puts into labels of metrics.
+    pub(super) fn names(&self) -> &NameLabels {
+        &self.shared.names
     }
 
     /// 128 random bits.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::node::Node;
 use crate::clock::millis;
+use crate::metric;
 use crate::providers::{InstanceFilter, ProviderAdmin, ProviderError, ProviderErrorKind, PruneOptions};
 
 /// Finished roots that one transaction removes, with their trees.
@@ -99,7 +100,7 @@ async fn delete_finished(node: &Node, admin: &dyn ProviderAdmin, age: Duration) 
         if deleted == 0 {
             break;
         }
-        metrics::counter!("duroxide_retention_instances_deleted_total").increment(deleted);
+        metric::retention_instances_deleted().increment(deleted);
     }
     Ok(())
 }
@@ -117,7 +118,7 @@ async fn prune_executions(node: &Node, admin: &dyn ProviderAdmin, keep: u32) -> 
         if pruned == 0 {
             break;
         }
-        metrics::counter!("duroxide_retention_executions_pruned_total").increment(pruned);
+        metric::retention_executions_pruned().increment(pruned);
     }
     Ok(())
 }
@@ -138,7 +139,7 @@ pub(super) fn continued_as_new(node: &Arc<Node>, instance: &str, execution_id: u
     node.spawn(async move {
         let Some(admin) = pruning.provider.as_management_capability() else { return };
         match prune_instance(&pruning, admin, &instance, keep).await {
-            Ok(pruned) => metrics::counter!("duroxide_retention_executions_pruned_total").increment(pruned),
+            Ok(pruned) => metric::retention_executions_pruned().increment(pruned),
             // Deleted since.
             Err(error) if error.kind() == ProviderErrorKind::NotFound => {}
             Err(error) => pruning.store_failed("removing old executions", &error),

@@ -14,6 +14,7 @@ use super::traces::TurnOf;
 use super::turn;
 use super::verdict::{cancel_reason, poison};
 use crate::clock::Clock;
+use crate::metric;
 use crate::providers::{FetchedTurn, ProviderError, SweepRequest};
 
 /// Items that one transaction locks to be ended.
@@ -113,19 +114,16 @@ impl Known {
 }
 
 fn gauge(what: &Need) -> metrics::Gauge {
-    const NAME: &str = "duroxide_unprocessable_work";
     match what {
         Need::Turn(key) => {
             let (name, version) = key.route.columns();
             let pinned = key.pinned.map(|pinned| unpack_version(pinned).to_string()).unwrap_or_default();
-            metrics::gauge!(
-                NAME, "kind" => "orchestration", "name" => name.to_string(), "version" => version.to_string(),
-                "pinned" => pinned
-            )
+            metric::unprocessable_work("orchestration", name.to_string(), version.to_string(), pinned, "")
         }
-        Need::Activity { name, tag } => metrics::gauge!(
-            NAME, "kind" => "activity", "name" => name.clone(), "tag" => tag.clone().unwrap_or_default()
-        ),
+        Need::Activity { name, tag } => {
+            let tag = tag.clone().unwrap_or_default();
+            metric::unprocessable_work("activity", name.clone(), "", "", tag)
+        }
     }
 }
 

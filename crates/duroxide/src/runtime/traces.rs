@@ -13,6 +13,7 @@ pub(super) struct TurnOf {
     pub(super) execution_id: u64,
     pub(super) orchestration_name: String,
     pub(super) orchestration_version: String,
+    pub(super) fetched_at: tokio::time::Instant,
 }
 
 impl TurnOf {
@@ -23,6 +24,7 @@ impl TurnOf {
             execution_id: item.execution_id,
             orchestration_name: item.orchestration_name.clone(),
             orchestration_version: item.version.clone(),
+            fetched_at: tokio::time::Instant::now(),
         };
         of.begun(&item.history);
         of

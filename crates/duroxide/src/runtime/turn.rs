@@ -24,6 +24,7 @@ use super::verdict::{Verdict, decide};
 #[cfg(feature = "test-hooks")]
 use super::verify::run_held;
 use crate::clock::Clock;
+use crate::metric;
 use crate::providers::{FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, TurnFacts};
 
 /// Processes one fetched instance to its commit, or gives it back.
@@ -46,6 +47,7 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedTurn, slot: Slot) {
 async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
     let FetchedTurn { item, lock_token, attempts, facts } = fetched;
     let attempts = node.excuses.counted(&item.instance, attempts);
+    let of = TurnOf::new(&item);
     let (mut item, held) = match bring_history(node, item, facts.as_ref(), attempts).await {
         Ok(brought) => brought,
         Err(error) => {
@@ -55,7 +57,6 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
     };
     let verdict = if held.is_some() { None } else { Some(decide(node, &item, attempts)) };
     let now_ms = facts.as_ref().map_or_else(|| node.clock.now_ms(), |facts| facts.now_ms);
-    let of = TurnOf::new(&item);
     let insistence = match &verdict {
         Some(Verdict::End(_)) => Insistence::GiveUp,
         Some(Verdict::GiveBack { .. } | Verdict::Cancel { .. } | Verdict::Run { .. }) | None => {
@@ -112,7 +113,7 @@ fn hand_back_instead(node: &Node, of: &TurnOf, turn: &Turn, attempts: u32) -> Op
     }
     let delay = node.options.unregistered_backoff.delay(attempts);
     let remaining = node.options.max_attempts - attempts;
-    metrics::counter!("duroxide_nondeterminism_handed_back_total").increment(1);
+    metric::nondeterminism_handed_back(node.orchestration_label(&of.orchestration_name)).increment(1);
     tracing::warn!(
         target: "duroxide::runtime",
         instance_id = %of.instance_id,

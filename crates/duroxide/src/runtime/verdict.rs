@@ -13,6 +13,7 @@ use duroxide_core::{
 use semver::Version;
 
 use super::node::Node;
+use crate::metric;
 use crate::providers::OrchestrationItem;
 
 /// How long an execution that this node does not replay is left to others.
@@ -117,7 +118,7 @@ impl Obstacle {
         let backoff = node.options.unregistered_backoff.delay(attempts);
         match self {
             Self::Incompatible { pinned } => {
-                metrics::counter!("duroxide.orchestration.incompatible_version_abandoned").increment(1);
+                metric::incompatible_version_abandoned().increment(1);
                 tracing::warn!(
                     target: "duroxide::runtime",
                     instance = %item.instance,
@@ -132,7 +133,7 @@ impl Obstacle {
             }
             Self::Unregistered { name, version } => {
                 node.counters.unregistered_orch_backoff.increment();
-                metrics::counter!("duroxide_unregistered_orch_backoff_total").increment(1);
+                metric::unregistered_orch_backoff(node.orchestration_label(name)).increment(1);
                 tracing::warn!(
                     target: "duroxide::runtime",
                     instance = %item.instance,

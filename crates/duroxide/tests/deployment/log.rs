@@ -39,7 +39,7 @@ impl Log {
         static INSTALL: Once = Once::new();
         INSTALL.call_once(|| {
             tracing_subscriber::fmt()
-                .with_max_level(tracing::Level::INFO)
+                .with_max_level(tracing::Level::DEBUG)
                 .with_ansi(false)
                 .with_writer(|| ToListener)
                 .init();
@@ -51,8 +51,14 @@ impl Log {
 
     /// The lines of this level, in their order.
     pub(crate) fn lines(&self, level: &str) -> Vec<String> {
+        let mut lines = self.all();
+        lines.retain(|line| line.split_whitespace().nth(1) == Some(level));
+        lines
+    }
+
+    /// All lines, in their order.
+    pub(crate) fn all(&self) -> Vec<String> {
         let text = String::from_utf8(self.0.borrow().clone()).expect("logs are text");
-        let of_level = text.lines().filter(|line| line.split_whitespace().nth(1) == Some(level));
-        of_level.map(str::to_string).collect()
+        text.lines().map(str::to_string).collect()
     }
 }

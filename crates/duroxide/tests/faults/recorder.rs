@@ -24,8 +24,10 @@ impl Recorded {
         self.0.lock().expect("no test panics under it")
     }
 
+    /// The sum of the counters of this name that have these labels, whatever others they have.
     pub(crate) fn counter(&self, name: &str) -> u64 {
-        self.state().counters.get(name).copied().unwrap_or(0)
+        let state = self.state();
+        state.counters.iter().filter(|(found, _)| has(found, name)).map(|(_, value)| value).sum()
     }
 
     /// The last value of a gauge.
@@ -40,9 +42,24 @@ impl Recorded {
         values.collect()
     }
 
+    /// The values of the histograms of this name that have these labels, whatever others they have.
     pub(crate) fn histogram(&self, name: &str) -> Vec<f64> {
-        self.state().histograms.get(name).cloned().unwrap_or_default()
+        let state = self.state();
+        let found = state.histograms.iter().filter(|(found, _)| has(found, name));
+        found.flat_map(|(_, values)| values.clone()).collect()
     }
+}
+
+/// Whether `found`, as `name{label=value}`, has the name and the labels of `asked`.
+fn has(found: &str, asked: &str) -> bool {
+    let parts = |text: &str| {
+        let (name, labels) = text.trim_end_matches('}').split_once('{').unwrap_or((text, ""));
+        let labels: Vec<String> =
+            labels.split(',').filter(|label| !label.is_empty()).map(str::to_string).collect();
+        (name.to_string(), labels)
+    };
+    let ((name, labels), (asked_name, asked_labels)) = (parts(found), parts(asked));
+    name == asked_name && asked_labels.iter().all(|label| labels.contains(label))
 }
 
 /// One metric.

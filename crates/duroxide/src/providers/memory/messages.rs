@@ -11,6 +11,7 @@ use duroxide_core::{
 use super::rows::{EarlyRow, InstanceRow, MessageKey, MessageRow, Ms, NewInstance, SetAside, Stored, to_ms};
 use super::state::{State, check_instance, invalid};
 use crate::clock::millis;
+use crate::metric;
 use crate::providers::outcome::Placed;
 use crate::providers::{Enqueued, ProviderError, SendOutcome, StartOutcome};
 
@@ -252,12 +253,12 @@ impl State {
             DropReason::UnknownInstance | DropReason::FinishedInstance => self.counters.dropped += messages,
             DropReason::Expired => self.counters.expired += messages,
         }
-        metrics::counter!("duroxide_messages_dropped_total", "reason" => reason.label()).increment(messages);
+        metric::messages_dropped(reason.label()).increment(messages);
     }
 
     pub(super) fn keep_aside(&mut self, instance: &str, kind: ItemKind, cause: &str) {
         self.counters.set_aside += 1;
-        metrics::counter!("duroxide_messages_set_aside_total").increment(1);
+        metric::messages_set_aside().increment(1);
         self.set_aside.push(SetAside { instance: instance.to_string(), kind, cause: cause.to_string() });
     }
 }

@@ -16,6 +16,7 @@ use super::values::to_column;
 use super::writer::Writer;
 use crate::clock::Clock;
 use crate::failpoint;
+use crate::metric;
 use crate::providers::ProviderError;
 
 /// The calls of one transaction.
@@ -143,8 +144,8 @@ impl Writer {
         let calls = u64::try_from(calls).unwrap_or(u64::MAX);
         count(&self.counters.calls, calls);
         count(&self.counters.commits, u64::from(wrote));
-        metrics::counter!("duroxide_store_calls_total").increment(calls);
-        metrics::counter!("duroxide_store_commits_total").increment(u64::from(wrote));
+        metric::store_calls().increment(calls);
+        metric::store_commits().increment(u64::from(wrote));
         group.effects.report(&self.counters);
         for call in group.calls {
             call.answer(None);

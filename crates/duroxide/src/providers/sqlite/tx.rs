@@ -3,6 +3,7 @@
 use super::db::Db;
 use super::statistics::{Counters, count};
 use super::values::{Ms, NEVER};
+use crate::metric;
 
 /// One call inside a transaction.
 pub(super) struct Tx<'a> {
@@ -87,11 +88,11 @@ impl Effects {
             ("expired", self.expired),
         ] {
             if messages > 0 {
-                metrics::counter!("duroxide_messages_dropped_total", "reason" => reason).increment(messages);
+                metric::messages_dropped(reason).increment(messages);
             }
         }
         if self.set_aside > 0 {
-            metrics::counter!("duroxide_messages_set_aside_total").increment(self.set_aside);
+            metric::messages_set_aside().increment(self.set_aside);
         }
     }
 }
