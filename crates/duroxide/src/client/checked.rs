@@ -140,11 +140,11 @@ impl Client {
     }
 
     async fn start_checked(&self, start: WorkItem) -> Result<StartOutcome, ClientError> {
-        Ok(self.provider.enqueue_checked(start, None).await?.start()?)
+        Ok(self.provider.enqueue_checked(start, None).await.map_err(ClientError::of_call)?.start()?)
     }
 
     async fn send_checked(&self, message: WorkItem) -> Result<SendOutcome, ClientError> {
-        Ok(self.provider.enqueue_checked(message, None).await?.message()?)
+        Ok(self.provider.enqueue_checked(message, None).await.map_err(ClientError::of_call)?.message()?)
     }
 
     /// [`Self::start_orchestration_in`], and tells whether the instance is started. The outcome holds once the caller
@@ -157,7 +157,7 @@ impl Client {
         input: impl Into<String>,
     ) -> Result<StartOutcome, ClientError> {
         let start = start_item(instance.into(), name.into(), None, input.into())?;
-        Ok(transaction.enqueue_checked(start).await?.start()?)
+        Ok(transaction.enqueue_checked(start).await.map_err(ClientError::of_call)?.start()?)
     }
 
     /// [`Self::start_orchestration_in_checked`] of a given version.
@@ -170,7 +170,7 @@ impl Client {
         input: impl Into<String>,
     ) -> Result<StartOutcome, ClientError> {
         let start = start_item(instance.into(), name.into(), Some(version.into()), input.into())?;
-        Ok(transaction.enqueue_checked(start).await?.start()?)
+        Ok(transaction.enqueue_checked(start).await.map_err(ClientError::of_call)?.start()?)
     }
 
     /// [`Self::raise_event_in`], and tells whether an instance can receive it once the caller commits.
@@ -182,7 +182,7 @@ impl Client {
         data: impl Into<String>,
     ) -> Result<SendOutcome, ClientError> {
         let message = raise_item(instance.into(), name.into(), data.into())?;
-        Ok(transaction.enqueue_checked(message).await?.message()?)
+        Ok(transaction.enqueue_checked(message).await.map_err(ClientError::of_call)?.message()?)
     }
 
     /// [`Self::enqueue_event_in`], and tells whether an instance can receive it once the caller commits.
@@ -194,6 +194,6 @@ impl Client {
         data: impl Into<String>,
     ) -> Result<SendOutcome, ClientError> {
         let message = enqueue_item(instance.into(), queue.into(), data.into())?;
-        Ok(transaction.enqueue_checked(message).await?.message()?)
+        Ok(transaction.enqueue_checked(message).await.map_err(ClientError::of_call)?.message()?)
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of a client.
 
-use crate::providers::ProviderError;
+use crate::providers::{ProviderError, ProviderErrorKind};
 
 /// Why a client call failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -51,6 +51,19 @@ impl ClientError {
             | Self::InstanceStillRunning { .. }
             | Self::CannotDeleteSubOrchestration { .. }
             | Self::InstanceNotFound { .. } => false,
+        }
+    }
+
+    /// The error of a call that the store refused or could not carry out. What is wrong with the call itself, a full
+    /// inbox for example, is the caller's to mend.
+    pub(super) fn of_call(error: ProviderError) -> Self {
+        match error.kind() {
+            ProviderErrorKind::Invalid => Self::invalid(error.message),
+            ProviderErrorKind::NotFound
+            | ProviderErrorKind::Unavailable
+            | ProviderErrorKind::LockLost
+            | ProviderErrorKind::Corrupt
+            | ProviderErrorKind::Other => Self::Provider(error),
         }
     }
 

@@ -69,9 +69,9 @@ async fn send(
     item: WorkItem,
 ) -> Result<(), ClientError> {
     if !transaction.tells_outcomes() {
-        return Ok(transaction.enqueue(item).await?);
+        return transaction.enqueue(item).await.map_err(ClientError::of_call);
     }
     let sent = Sent::of(call, &item);
-    sent.report(&transaction.enqueue_checked(item).await?);
+    sent.report(&transaction.enqueue_checked(item).await.map_err(ClientError::of_call)?);
     Ok(())
 }

@@ -40,7 +40,7 @@ impl Client {
         if query.limit == Some(0) {
             return Err(ClientError::invalid("limit is 0: ask for at least one instance a page".to_string()));
         }
-        self.admin()?.list_instances_page(query).await.map_err(refused)
+        self.admin()?.list_instances_page(query).await.map_err(ClientError::of_call)
     }
 
     /// One instance.
@@ -161,18 +161,6 @@ fn check_status(status: &str) -> Result<(), ClientError> {
         return Ok(());
     }
     Err(ClientError::invalid(format!("status '{status}' is none of {}", words.join(", "))))
-}
-
-/// The error of a call that names no instance.
-fn refused(error: ProviderError) -> ClientError {
-    match error.kind() {
-        ProviderErrorKind::Invalid => ClientError::invalid(error.message),
-        ProviderErrorKind::NotFound
-        | ProviderErrorKind::Unavailable
-        | ProviderErrorKind::LockLost
-        | ProviderErrorKind::Corrupt
-        | ProviderErrorKind::Other => ClientError::Provider(error),
-    }
 }
 
 fn named(error: ProviderError, instance: &str) -> ClientError {

@@ -126,10 +126,10 @@ impl Client {
     /// Sends, and reports if that changed nothing. A store that would have to read for the answer is not asked for it.
     async fn send(&self, call: PlainCall, item: WorkItem) -> Result<(), ClientError> {
         if !self.provider.tells_outcomes() {
-            return Ok(self.provider.enqueue_for_orchestrator(item, None).await?);
+            return self.provider.enqueue_for_orchestrator(item, None).await.map_err(ClientError::of_call);
         }
         let sent = Sent::of(call, &item);
-        sent.report(&self.provider.enqueue_checked(item, None).await?);
+        sent.report(&self.provider.enqueue_checked(item, None).await.map_err(ClientError::of_call)?);
         Ok(())
     }
 }

@@ -281,7 +281,12 @@ fn checked(work: &Work, result: Result<String, String>) -> Result<String, String
     Ok(output)
 }
 
+/// A failure by the program. An error text has the limit of an output.
 fn failure(work: &Work, message: String) -> WorkItem {
+    let message = match check_payload(&format!("error of activity '{}'", work.name), &message) {
+        Ok(()) => message,
+        Err(cause) => cause,
+    };
     work.failed(ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, message, retryable: true })
 }
 

@@ -1,7 +1,11 @@
 //! A client that sends more than an inbox holds is told; what is not sent by clients always finds room.
 
+use std::sync::Arc;
+
 use duroxide::providers::{Provider, ProviderErrorKind, WorkItem};
+use duroxide::{Client, ClientError};
 use duroxide_core::{ErrorDetails, EventKind, PoisonMessageType, limits};
+use rusqlite::TransactionBehavior;
 
 use crate::fixture::{Ack, Place, assert_kind, completed, enqueue, event, fetch, raised, start};
 
@@ -26,6 +30,25 @@ async fn a_full_inbox_refuses_events_and_takes_the_rest() {
     enqueue(&store, cancel("a")).await;
     let (item, _, _) = fetch(&store).await;
     assert_eq!(item.messages, [start("a"), raised("a", "the last one"), completed("a", 2), cancel("a")]);
+}
+
+#[tokio::test]
+async fn a_client_that_sends_into_a_full_inbox_is_told_that_its_call_is_over_a_limit() {
+    let place = Place::new();
+    let store = Arc::new(place.open().await);
+    let client = Client::new(store.clone());
+    client.start_orchestration("a", "O", "").await.unwrap();
+    place.raw().execute("UPDATE instances SET inbox_count = ?1", [limit()]).unwrap();
+    let over = |result: Result<(), ClientError>| {
+        let Err(ClientError::InvalidInput { message }) = &result else { panic!("{result:?}") };
+        assert!(message.contains("the inbox of 'a' is full (1000000 messages)"), "{message}");
+    };
+    over(client.raise_event("a", "e", "").await);
+    over(client.enqueue_event("a", "q", "").await);
+    over(client.raise_event_checked("a", "e", "").await.map(drop));
+    let mut own = place.raw();
+    let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    over(client.raise_event_in(&store.within(&transaction), "a", "e", "").await);
 }
 
 #[tokio::test]
