@@ -29,7 +29,8 @@ async fn a_full_inbox_refuses_events_and_takes_the_rest() {
     enqueue(&store, completed("a", 2)).await;
     enqueue(&store, cancel("a")).await;
     let (item, _, _) = fetch(&store).await;
-    assert_eq!(item.messages, [start("a"), raised("a", "the last one"), completed("a", 2), cancel("a")]);
+    // A cancel comes before everything else in the inbox.
+    assert_eq!(item.messages, [cancel("a"), start("a"), raised("a", "the last one"), completed("a", 2)]);
 }
 
 #[tokio::test]
