@@ -36,7 +36,8 @@ async fn a_full_inbox_refuses_events_and_takes_the_rest() {
     is_full(&store, "a").await;
     send(&store, cancel("a")).await;
     let (messages, _) = turn(&store).await;
-    assert_eq!(messages, [start("a"), event("a", "the last one"), cancel("a")]);
+    // A cancel comes before everything else in the inbox.
+    assert_eq!(messages, [cancel("a"), start("a"), event("a", "the last one")]);
 }
 
 #[tokio::test]
