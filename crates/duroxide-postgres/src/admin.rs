@@ -11,7 +11,7 @@ use crate::execution_row::stored_status;
 use crate::fault::Fault;
 use crate::values::{from_column, from_text, owned_text, to_column};
 
-fn unknown(instance: &str) -> Fault {
+pub(crate) fn unknown(instance: &str) -> Fault {
     Fault::NotFound(format!("instance '{instance}'"))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::{Enqueued, ProviderError};
+use duroxide::providers::{Enqueued, GiveBack, ProviderError};
 use duroxide_core::ItemKind;
 use tokio::sync::oneshot;
 
@@ -58,10 +58,9 @@ pub(crate) enum Task {
         token: Token,
         reason: String,
     },
-    AbandonTurn {
+    GiveBackTurn {
         token: Token,
-        delay: Option<Duration>,
-        ignore_attempt: bool,
+        give_back: GiveBack,
     },
     RenewTurn {
         token: Token,
@@ -84,10 +83,9 @@ pub(crate) enum Task {
         token: Token,
         reason: String,
     },
-    AbandonWork {
+    GiveBackWork {
         token: Token,
-        delay: Option<Duration>,
-        ignore_attempt: bool,
+        give_back: GiveBack,
     },
     RenewWork {
         token: Token,
@@ -124,10 +122,10 @@ impl Task {
             Self::AckWork { completion, .. } => completion.as_ref().map_or(0, |item| item.json.len()),
             Self::Progress { details, .. } => details.len(),
             Self::RefuseTurn { .. }
-            | Self::AbandonTurn { .. }
+            | Self::GiveBackTurn { .. }
             | Self::RenewTurn { .. }
             | Self::RefuseWork { .. }
-            | Self::AbandonWork { .. }
+            | Self::GiveBackWork { .. }
             | Self::RenewWork { .. }
             | Self::AsideMessages { .. }
             | Self::AsideWork { .. } => 0,
@@ -138,7 +136,7 @@ impl Task {
     pub(crate) fn wants(&self, wanted: &mut Wanted) {
         match self {
             Self::AckTurn { token, commit } => commit.wants(*token, wanted),
-            Self::AbandonTurn { token, .. } => {
+            Self::GiveBackTurn { token, .. } => {
                 wanted.keys.insert(token.key);
                 wanted.abandons.push(token.key);
             }
@@ -161,7 +159,7 @@ impl Task {
                 wanted.ids.extend(completion.iter().map(|item| item.item.instance().to_string()));
             }
             Self::RefuseWork { token, .. }
-            | Self::AbandonWork { token, .. }
+            | Self::GiveBackWork { token, .. }
             | Self::RenewWork { token, .. }
             | Self::Progress { token, .. }
             | Self::AsideWork { token, .. } => {
@@ -189,9 +187,7 @@ impl Task {
                 set.check_held(*token)?;
                 Err(Fault::Invalid(reason.clone()).into())
             }
-            Self::AbandonTurn { token, delay, ignore_attempt } => {
-                Ok(set.abandon_turn(*token, *delay, *ignore_attempt).await?)
-            }
+            Self::GiveBackTurn { token, give_back } => Ok(set.give_back_turn(*token, give_back).await?),
             Self::RenewTurn { token, extend_for } => Ok(set.renew_turn(*token, *extend_for)?),
             Self::Enqueue { item, delay, .. } => set.deliver(item, *delay, FullInbox::Refuse).await.map(drop),
             Self::EnqueueWork { item } => {
@@ -203,9 +199,7 @@ impl Task {
                 set.check_work_held(*token)?;
                 Err(Fault::Invalid(reason.clone()).into())
             }
-            Self::AbandonWork { token, delay, ignore_attempt } => {
-                Ok(set.abandon_work(*token, *delay, *ignore_attempt)?)
-            }
+            Self::GiveBackWork { token, give_back } => Ok(set.give_back_work(*token, give_back)?),
             Self::RenewWork { token, extend_for } => Ok(set.renew_work(*token, *extend_for)?),
             Self::Progress { token, details } => Ok(set.record_progress(*token, details)?),
             Self::AsideMessages { token, aside, left } => {
@@ -288,10 +282,10 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         for token in self.tokens.drain(..) {
-            let (delay, ignore_attempt) = (None, true);
+            let give_back = GiveBack::uncounted(None);
             let work = match self.queue {
-                Queue::Turns => Task::AbandonTurn { token, delay, ignore_attempt },
-                Queue::Work => Task::AbandonWork { token, delay, ignore_attempt },
+                Queue::Turns => Task::GiveBackTurn { token, give_back },
+                Queue::Work => Task::GiveBackWork { token, give_back },
             };
             // Nobody waits for the answer. If it fails, the lock expires.
             let (answer, _) = oneshot::channel();

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use duroxide::providers::{
     FetchedTurn, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts, TurnRequest,
 };
-use duroxide_core::{ItemKind, WhenUndecodable, WorkItem, limits, pack_version};
+use duroxide_core::{BounceCause, ItemKind, WhenUndecodable, WorkItem, limits, pack_version};
 use tokio_postgres::Row;
 
 use crate::connection::Conn;
@@ -61,7 +61,7 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
          AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
          AND n.position < q.lock_watermark), \
      found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, q.ended, q.updated_at, \
-         q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, m.* \
+         q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, q.bounced_at, q.bounce, m.* \
        FROM p JOIN {s}.queues q ON q.key = p.key CROSS JOIN LATERAL ( \
          SELECT count(*) AS messages, array_agg(x.visible_at) AS visible, array_agg(x.position) AS positions, \
            array_agg(x.kind) AS kinds, array_agg(x.attempts) AS attempts, array_agg(x.item) AS items \
@@ -85,7 +85,7 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
        i.parent_execution_id, i.parent_event_id, i.created_at, f.ready_at, f.ended, f.updated_at, f.pinned_key, \
        f.inbox_count, f.next_position, f.revision + 1, e.instance_key, e.execution_id, e.status, e.completed_at, \
        e.pinned_major, e.pinned_minor, e.pinned_patch, e.event_count, e.last_event_id, e.history_bytes, \
-       f.cancelled \
+       f.cancelled, f.bounced_at IS NOT NULL, CASE WHEN f.bounced_at >= f.updated_at THEN f.bounce END \
      FROM found f JOIN {s}.instances i ON i.key = f.key \
      LEFT JOIN {s}.executions e ON e.instance_key = f.key AND e.execution_id = f.current_execution_id \
      WHERE f.messages > 0 ORDER BY f.n";
@@ -122,6 +122,8 @@ pub(crate) struct RawTurn {
     pub(crate) execution: Option<ExecutionRow>,
     /// The last event of that execution.
     pub(crate) last_event_id: u64,
+    /// Why it was last given back.
+    pub(crate) last_cause: Option<String>,
     pub(crate) messages: Vec<RawMessage>,
 }
 
@@ -259,6 +261,7 @@ impl RawTurn {
             suspect_before: suspect,
             lock,
             cancelled: row.get(35),
+            bounced: row.get(36),
             pending: Pending::default(),
         };
         Self {
@@ -268,6 +271,7 @@ impl RawTurn {
             row: instance,
             execution: execution.map(|(_, execution)| execution),
             last_event_id: row.get::<_, Option<i64>>(33).map_or(0, from_column),
+            last_cause: row.get(37),
             messages,
         }
     }
@@ -370,6 +374,7 @@ impl RawTurn {
                 last_event_id: self.last_event_id,
                 parent: row.parent(),
                 history: part,
+                last_cause: self.last_cause.as_deref().and_then(BounceCause::from_stored),
             }),
             item: OrchestrationItem {
                 instance: row.instance,

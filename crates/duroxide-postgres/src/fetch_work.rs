@@ -1,7 +1,7 @@
 //! Locking ready work items.
 
 use duroxide::providers::{FetchedWork, OrchestrationRef, Suspects, TagFilter, WorkRequest};
-use duroxide_core::WorkItem;
+use duroxide_core::{BounceCause, WorkItem};
 use tokio_postgres::Row;
 
 use crate::fetch_turn::Look;
@@ -38,14 +38,14 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), \
          lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
        RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
-         p.ready_at, w.ready_at AS expires_at, w.tag, w.execution_id, w.activity_id, w.visible_at), \
+         p.ready_at, w.ready_at AS expires_at, w.tag, w.execution_id, w.activity_id, w.visible_at, w.bounce), \
      due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM accepted a \
        CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $4::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = s.suspect AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) \
          ORDER BY w.ready_at, w.id LIMIT 1) x) \
      SELECT c.now, due.at, open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
-       i.name, i.version, t.ready_at, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, t.instance_id, \
+       i.name, i.version, t.ready_at, t.bounce, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, t.instance_id, \
        t.execution_id, t.activity_id, t.visible_at, t.suspect_before, t.attempts FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
      LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
 
@@ -58,6 +58,8 @@ pub(crate) struct RawWork {
     attempts: i64,
     pub(crate) suspect: bool,
     progress: Option<String>,
+    /// Why it was last given back.
+    last_cause: Option<String>,
     item: String,
     orchestration: Option<OrchestrationRef>,
     /// How it stands now that it is locked, where that is worth remembering.
@@ -128,7 +130,7 @@ pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest) 
         .iter()
         .filter_map(|row| {
             let work = RawWork::from_row(row, 3)?;
-            Some(RawWork { row: Some(WorkRow::from_columns(row, 12)), ..work })
+            Some(RawWork { row: Some(WorkRow::from_columns(row, 13)), ..work })
         })
         .collect();
     // The locks just taken expire.
@@ -142,7 +144,7 @@ pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest) 
 
 impl RawWork {
     /// The work item in the columns from `at` on: id, nonce, attempts, suspect, progress, item, and the
-    /// orchestration's name and version, and since when it was ready.
+    /// orchestration's name and version, since when it was ready, and why it was last given back.
     pub(crate) fn from_row(row: &Row, at: usize) -> Option<Self> {
         let orchestration = match (row.get::<_, Option<String>>(at + 6), row.get::<_, Option<String>>(at + 7))
         {
@@ -157,6 +159,7 @@ impl RawWork {
             attempts: row.get(at + 2),
             suspect: row.get(at + 3),
             progress: row.get::<_, Option<String>>(at + 4).map(from_text),
+            last_cause: row.get(at + 9),
             item: row.get(at + 5),
             orchestration,
             row: None,
@@ -171,6 +174,7 @@ impl RawWork {
             attempts: row.attempts,
             suspect: row.suspect_before,
             progress: None,
+            last_cause: None,
             item,
             orchestration: Some(orchestration),
             row: Some(row),
@@ -192,6 +196,7 @@ impl RawWork {
             suspect: self.suspect,
             orchestration: self.orchestration,
             progress: self.progress,
+            last_cause: self.last_cause.as_deref().and_then(BounceCause::from_stored),
         })
     }
 }

@@ -47,9 +47,15 @@ const SET_KV: &str = "INSERT INTO {s}.kv (instance_key, key, last_updated_at_ms,
      ON CONFLICT (instance_key, key) DO UPDATE SET last_updated_at_ms = excluded.last_updated_at_ms, \
        value = excluded.value";
 const CHANGE_WORK: &str = "UPDATE {s}.work_items w SET lock_nonce = u.nonce, visible_at = u.v, ready_at = u.r, \
-     suspect = u.s, suspect_before = u.b, attempts = u.a \
+     suspect = u.s, suspect_before = u.b, attempts = u.a, \
+     waiting_since = CASE WHEN u.delayed THEN coalesce(w.waiting_since, w.visible_at) ELSE w.waiting_since END, \
+     bounced_at = CASE WHEN u.cause IS NULL THEN w.bounced_at ELSE $10::bigint END, \
+     bounce = coalesce(u.cause, w.bounce) \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::boolean[], $6::boolean[], \
-       $7::bigint[]) AS u (id, nonce, v, r, s, b, a) WHERE w.id = u.id";
+       $7::bigint[], $8::boolean[], $9::text[]) AS u (id, nonce, v, r, s, b, a, delayed, cause) WHERE w.id = u.id";
+const BOUNCES: &str = "UPDATE {s}.queues q SET bounce = u.cause, \
+     bounced_at = CASE WHEN u.cause IS NULL THEN NULL ELSE $3::bigint END \
+     FROM unnest($1::bigint[], $2::text[]) AS u (key, cause) WHERE q.key = u.key";
 const PROGRESS: &str = "UPDATE {s}.work_items w SET progress = u.text \
      FROM unnest($1::bigint[], $2::text[]) AS u (id, text) WHERE w.id = u.id";
 const USE_SESSIONS: &str = "UPDATE {s}.sessions s SET last_activity_at = $3::bigint, \
@@ -81,6 +87,7 @@ impl WorkingSet<'_> {
         self.flush_removed(pipeline);
         let written = self.write_group(pipeline);
         self.flush_cancels(pipeline);
+        self.flush_bounces(pipeline);
         self.flush_next_executions(pipeline);
         self.flush_state(pipeline);
         self.flush_work(pipeline);
@@ -194,6 +201,15 @@ impl WorkingSet<'_> {
         }
     }
 
+    /// After the rows of `queues` are written, and with their new revisions.
+    fn flush_bounces(&self, pipeline: &mut Pipeline) {
+        let rows = &self.writes.bounces;
+        if !rows.is_empty() {
+            let causes = column!(rows, (_, cause) => cause.clone());
+            pipeline.add(BOUNCES, values![column!(rows, (key, _) => *key), causes, self.now]);
+        }
+    }
+
     fn flush_next_executions(&self, pipeline: &mut Pipeline) {
         let rows = &self.writes.next_executions;
         if !rows.is_empty() {
@@ -253,6 +269,9 @@ impl WorkingSet<'_> {
                     column!(rows, (_, row) => row.suspect),
                     column!(rows, (_, row) => row.suspect_before),
                     column!(rows, (_, row) => row.attempts),
+                    column!(rows, (_, row) => row.delayed),
+                    column!(rows, (_, row) => row.cause.clone()),
+                    self.now,
                 ],
             );
         }

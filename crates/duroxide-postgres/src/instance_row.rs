@@ -63,6 +63,8 @@ pub(crate) struct InstanceRow {
     pub(crate) lock: Option<TurnLock>,
     /// Whether a cancel is in the inbox.
     pub(crate) cancelled: bool,
+    /// Whether the store keeps why it was given back.
+    pub(crate) bounced: bool,
     pub(crate) pending: Pending,
 }
 
@@ -97,7 +99,7 @@ macro_rules! instance_columns {
          q.next_position, q.not_before, q.ready_at, q.suspect, q.suspect_before, q.lock_nonce, \
          q.lock_visible_at, q.lock_position, q.lock_watermark, q.lock_count, i.instance_id, i.name, i.version, \
          i.parent_instance, i.parent_execution_id, i.parent_event_id, q.cancelled, q.revision, i.incarnation, \
-         i.created_at"
+         i.created_at, q.bounced_at IS NOT NULL"
     };
 }
 pub(crate) use instance_columns;
@@ -136,6 +138,7 @@ impl InstanceRow {
             revision: row.get(24),
             incarnation: row.get::<_, i64>(25).cast_unsigned(),
             created_at: row.get(26),
+            bounced: row.get(27),
             pending: Pending::default(),
         }
     }

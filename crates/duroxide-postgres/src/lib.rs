@@ -31,6 +31,7 @@
 //! | `take`, `fetch_turn`, `fetch_work`, `sessions` | fetches |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
 //! | `sweep`, `sweep_take`, `health`, `repair` | what nobody can do, takes or has, and what is done about it |
+//! | `bounces` | why turns and work items were given back |
 //! | `history`, `status`, `admin`, `listing`, `delete`, `prune` | what clients and operators read and remove |
 //!
 //! Invariants:
@@ -47,6 +48,7 @@
 mod admin;
 mod append;
 mod attempt;
+mod bounces;
 mod call;
 mod caller;
 mod carrier;

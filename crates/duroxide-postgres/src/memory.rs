@@ -301,6 +301,7 @@ mod tests {
             suspect_before: false,
             lock: Some(TurnLock { nonce: 5, visible_at: 0, position: 1, watermark: 2, count: 1 }),
             cancelled: false,
+            bounced: false,
             pending: Pending::default(),
         }
     }

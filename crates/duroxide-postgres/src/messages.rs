@@ -210,6 +210,7 @@ impl WorkingSet<'_> {
             suspect_before: false,
             lock: None,
             cancelled: false,
+            bounced: false,
             pending: Pending {
                 queue: true,
                 route: Some(Route::new(columns.name.unwrap_or_default(), columns.version)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide::providers::support::{one_turn, one_work};
 use duroxide::providers::{
-    Enqueued, FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    Enqueued, FetchedTurn, FetchedWork, GiveBack, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,
     WorkRequest,
 };
@@ -91,9 +91,7 @@ impl Provider for PostgresProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        const OPERATION: &str = "abandon_orchestration_item";
-        let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Task::AbandonTurn { token, delay, ignore_attempt }).await
+        self.give_back_turn(lock_token, GiveBack { delay, ignore_attempt, cause: None }).await
     }
 
     async fn renew_orchestration_item_lock(
@@ -141,9 +139,7 @@ impl Provider for PostgresProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        const OPERATION: &str = "abandon_work_item";
-        let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Task::AbandonWork { token, delay, ignore_attempt }).await
+        self.give_back_work(lock_token, GiveBack { delay, ignore_attempt, cause: None }).await
     }
 
     async fn renew_work_item_lock(
@@ -258,6 +254,22 @@ impl Provider for PostgresProvider {
 
     async fn fetch_work(&self, request: WorkRequest) -> Result<Vec<FetchedWork>, ProviderError> {
         self.take_work(request).await
+    }
+
+    fn keeps_causes(&self) -> bool {
+        true
+    }
+
+    async fn give_back_turn(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
+        const OPERATION: &str = "give_back_turn";
+        let token = parse(OPERATION, lock_token)?;
+        self.carry(OPERATION, Task::GiveBackTurn { token, give_back }).await
+    }
+
+    async fn give_back_work(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
+        const OPERATION: &str = "give_back_work";
+        let token = parse(OPERATION, lock_token)?;
+        self.carry(OPERATION, Task::GiveBackWork { token, give_back }).await
     }
 
     fn tells_outcomes(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use duroxide::providers::{
-    DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
+    Bounces, DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
     InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
     PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
@@ -12,7 +12,7 @@ use duroxide_core::{DispatcherCapabilityFilter, Event};
 use crate::repair::EncodedRepair;
 use crate::store::{PostgresProvider, transaction};
 use crate::values::to_column;
-use crate::{admin, delete, filtered_out, health, listing, prune, repair, work};
+use crate::{admin, bounces, delete, filtered_out, health, listing, prune, repair, work};
 
 /// Reads on a connection of the pool.
 macro_rules! read {
@@ -111,6 +111,10 @@ impl ProviderAdmin for PostgresProvider {
 
     async fn queued_for(&self, instance: &str) -> Result<Option<QueuedFor>, ProviderError> {
         read!(self, "queued_for", conn => health::queued_for(&conn, self.manual(), instance))
+    }
+
+    async fn bounces(&self, instance: &str) -> Result<Bounces, ProviderError> {
+        read!(self, "bounces", conn => bounces::of_instance(&conn, self.manual(), instance))
     }
 
     async fn health_facts(&self, overdue_ms: u64) -> Result<Option<HealthFacts>, ProviderError> {

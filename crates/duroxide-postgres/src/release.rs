@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use duroxide::providers::GiveBack;
+
 use crate::connection::Conn;
 use crate::fault::Fault;
 use crate::instance_row::CANCELLED_WHILE_LOCKED;
@@ -11,23 +13,23 @@ use crate::working_set::WorkingSet;
 
 impl WorkingSet<'_> {
     /// Gives an instance back.
-    pub(crate) async fn abandon_turn(
-        &mut self,
-        token: Token,
-        delay: Option<Duration>,
-        ignore_attempt: bool,
-    ) -> Result<(), Fault> {
+    pub(crate) async fn give_back_turn(&mut self, token: Token, give_back: &GiveBack) -> Result<(), Fault> {
         self.check_held(token)?;
-        let now = self.now;
+        let GiveBack { delay, ignore_attempt, cause } = give_back;
+        let (now, ignore_attempt) = (self.now, *ignore_attempt);
         let row = self.instance(token.key)?;
         // An attempt that did not take place leaves the expiry before it standing.
         row.suspect = ignore_attempt && row.suspect_before;
         row.suspect_before = false;
         row.not_before = match delay {
-            Some(delay) if row.not_before != CANCELLED_WHILE_LOCKED => after(now, delay),
+            Some(delay) if row.not_before != CANCELLED_WHILE_LOCKED => after(now, *delay),
             Some(_) | None => 0,
         };
         let lock = row.lock.take();
+        row.bounced |= cause.is_some();
+        if let Some(cause) = cause {
+            self.writes.bounces.insert(token.key, Some(cause.clone().bounded().to_stored()));
+        }
         if let Some(lock) = lock.filter(|_| !ignore_attempt) {
             self.writes.ended_attempts.push((token.key, lock));
         }

@@ -37,7 +37,7 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), \
          lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
        RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
-         p.ready_at, w.ready_at AS expires_at, w.tag, w.execution_id, w.activity_id, w.visible_at), \
+         p.ready_at, w.ready_at AS expires_at, w.tag, w.execution_id, w.activity_id, w.visible_at, w.bounce), \
      due AS MATERIALIZED (SELECT min(d.ready_at) AS at FROM ( \
        SELECT x.ready_at FROM accepted a CROSS JOIN names n CROSS JOIN LATERAL ( \
          SELECT w.ready_at FROM {s}.work_items w WHERE num_nulls(w.session_id) = 1 AND w.suspect::int = 0 \
@@ -49,7 +49,7 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
            AND w.suspect = TRUE AND w.name = ANY($8::text[]) \
            AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) ORDER BY w.ready_at, w.id LIMIT 1) x) d) \
      SELECT c.now, due.at, open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
-       i.name, i.version, t.ready_at, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, t.instance_id, \
+       i.name, i.version, t.ready_at, t.bounce, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, t.instance_id, \
        t.execution_id, t.activity_id, t.visible_at, t.suspect_before, t.attempts FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
      LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
 

@@ -107,8 +107,9 @@ fn lock_turn(
     let all_known = row.inbox_count == count(added.len())
         && added.len() <= limits::MAX_MESSAGES_PER_FETCH
         && added.iter().all(|message| message.visible_at <= now);
-    let routed = request.handlers.is_some();
-    if !all_known || routed || row.suspect || !fetch_turn::accepts(request, row.pinned_key) {
+    // What is kept of an instance that was given back is not known here.
+    let elsewhere = request.handlers.is_some() || row.bounced;
+    if !all_known || elsewhere || row.suspect || !fetch_turn::accepts(request, row.pinned_key) {
         return None;
     }
     let execution = set.executions.get(&(key, row.current_execution_id))?.clone();
@@ -130,6 +131,7 @@ fn lock_turn(
         row: row.clone(),
         execution: Some(execution),
         last_event_id,
+        last_cause: None,
         messages,
     })
 }

@@ -110,8 +110,9 @@ const TRY_RESERVE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint, suspect = TRUE, \
        suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), lock_nonce = $3::bigint \
        WHERE w.id = $1 RETURNING w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, \
-       w.instance_id) \
-     SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, $4::bigint \
+       w.instance_id, w.bounce) \
+     SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, $4::bigint, \
+       t.bounce \
      FROM t LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id";
 const CLAIM: &str = "INSERT INTO {s}.sessions AS s (session_id, owner, locked_until, last_activity_at) \
      VALUES ($1, $2, $3, $4) ON CONFLICT (session_id) DO UPDATE SET owner = $2, last_activity_at = $4, \

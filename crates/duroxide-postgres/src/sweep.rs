@@ -90,9 +90,9 @@ pub(crate) async fn find(conn: &Conn<'_>, manual: Option<Ms>) -> Result<Vec<Unpr
     );
     const WORK: &str = concat!(
         names_asked!(),
-        " SELECT x.o, count(*), min(x.visible_at) FROM (",
-        under_names!("w.visible_at, w.lock_nonce, w.ready_at"),
-        ") x WHERE x.visible_at <= $3::bigint AND (x.lock_nonce IS NULL OR x.ready_at <= $3::bigint) GROUP BY x.o"
+        " SELECT x.o, count(*), min(coalesce(x.waiting_since, x.visible_at)) FROM (",
+        under_names!("w.visible_at, w.waiting_since, w.lock_nonce, w.ready_at"),
+        ") x WHERE x.lock_nonce IS NULL OR x.ready_at <= $3::bigint GROUP BY x.o"
     );
     // All of it at one moment.
     conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", &[]).await?;

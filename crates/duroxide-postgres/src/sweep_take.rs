@@ -126,8 +126,9 @@ async fn work(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> Re
          t AS (UPDATE {s}.work_items w SET ready_at = $4::bigint, suspect = TRUE, suspect_before = w.suspect, \
            attempts = least(w.attempts + 1, 4294967295), lock_nonce = p.nonce FROM p WHERE w.id = p.id \
            RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
-             p.ready_at) \
-         SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, t.ready_at \
+             p.ready_at, w.bounce) \
+         SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, t.ready_at, \
+           t.bounce \
          FROM t LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
     let end_after = millis(request.end_after);
     let before = nodes::list(conn, now_ms(conn, manual).await?).await?;

@@ -162,6 +162,9 @@ impl WorkingSet<'_> {
         let row = self.instance(own.key)?;
         row.updated_at = now;
         let ended = row.ended;
+        if std::mem::take(&mut row.bounced) {
+            self.writes.bounces.insert(own.key, None);
+        }
         if ended {
             self.drop_inbox(own.key)?;
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duroxide::providers::WaitingByTag;
+use duroxide::providers::{GiveBack, WaitingByTag};
 use duroxide_core::{ScheduledActivityIdentifier, columns_of};
 use tokio_postgres::Row;
 
@@ -148,12 +148,9 @@ impl WorkingSet<'_> {
     }
 
     /// Gives a work item back.
-    pub(crate) fn abandon_work(
-        &mut self,
-        token: Token,
-        delay: Option<Duration>,
-        ignore_attempt: bool,
-    ) -> Result<(), Fault> {
+    pub(crate) fn give_back_work(&mut self, token: Token, give_back: &GiveBack) -> Result<(), Fault> {
+        let GiveBack { delay, ignore_attempt, cause } = give_back;
+        let ignore_attempt = *ignore_attempt;
         let mut work = self.held_work(token)?;
         let now = self.now;
         work.visible_at = delay.map_or(work.visible_at, |delay| after(now, delay));
@@ -167,7 +164,12 @@ impl WorkingSet<'_> {
         work.suspect_before = false;
         self.effects.item_ready(&work.place, work.ready_at);
         self.let_go(&work);
-        self.writes.work_changes.insert(work.id, WorkChange::new(&work, suspect));
+        let change = WorkChange {
+            delayed: delay.is_some(),
+            cause: cause.as_ref().map(|cause| cause.clone().bounded().to_stored()),
+            ..WorkChange::new(&work, suspect)
+        };
+        self.writes.work_changes.insert(work.id, change);
         self.work.insert(work.id, work);
         Ok(())
     }

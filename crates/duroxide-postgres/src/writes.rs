@@ -16,6 +16,8 @@ pub(crate) struct Writes {
     pub(crate) covered: Vec<(i64, TurnLock)>,
     /// Locks whose messages were attempted once more.
     pub(crate) ended_attempts: Vec<(i64, TurnLock)>,
+    /// Why instances are given back; `None` where a turn is committed.
+    pub(crate) bounces: BTreeMap<i64, Option<String>>,
     /// Timers to delete: key, execution, schedule; all of the execution without a schedule.
     pub(crate) timers: Vec<(i64, u64, Option<u64>)>,
     /// Instances whose whole inbox is deleted.
@@ -108,6 +110,10 @@ pub(crate) struct WorkChange {
     pub(crate) suspect: bool,
     pub(crate) suspect_before: bool,
     pub(crate) attempts: i64,
+    /// Whether it is given back with a delay.
+    pub(crate) delayed: bool,
+    /// Why it is given back.
+    pub(crate) cause: Option<String>,
 }
 
 impl WorkChange {
@@ -119,6 +125,8 @@ impl WorkChange {
             suspect,
             suspect_before: work.suspect_before,
             attempts: work.attempts,
+            delayed: false,
+            cause: None,
         }
     }
 }

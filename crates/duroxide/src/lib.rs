@@ -26,9 +26,9 @@ pub use client::{
     Client, ClientError, Finding, FindingKind, HealthOptions, HealthReport, RedriveBulkResult, RedriveResult,
 };
 pub use duroxide_core::{
-    AcceptedTags, AppErrorKind, BackoffStrategy, CapabilityRouting, ConfigErrorKind, ContinuedAsNew,
-    DispatcherCapabilityFilter, DurableFuture, Either2, Either3, ErrorDetails, Event, EventKind,
-    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, MissingCapability, Need, NodeInfo, NodeRecord,
+    AcceptedTags, AppErrorKind, BackoffStrategy, BounceCause, CapabilityRouting, ConfigErrorKind,
+    ContinuedAsNew, DispatcherCapabilityFilter, DurableFuture, Either2, Either3, ErrorDetails, Event,
+    EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, MissingCapability, Need, NodeInfo, NodeRecord,
     OrchestrationContext, OrchestrationHandler, OrchestrationStatus, PoisonMessageType, RetriedActivity,
     RetryPolicy, SUB_ORCH_AUTO_PREFIX, SemverRange, UnprocessableWork, build_child_instance_id,
     current_build_version, is_auto_generated_sub_orch_id,

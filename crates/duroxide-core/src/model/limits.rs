@@ -22,6 +22,9 @@ pub const EARLY_MESSAGE_RETENTION_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 pub const NODE_RETENTION_MS: u64 = 24 * 60 * 60 * 1000;
 /// The messages quoted in a poison error; the rest are counted.
 pub const MAX_POISON_MESSAGE_BYTES: usize = 1024 * 1024;
+/// Each text of the cause that is kept with work that was given back; the rest is cut. The row is written at every turn, so
+/// it stays small; a mismatch with the history still fits.
+pub const MAX_BOUNCE_TEXT_BYTES: usize = 4 * 1024;
 /// Times that an orchestration may wake itself without scheduling or receiving anything.
 pub const MAX_IDLE_WAKES_PER_TURN: usize = 1_000_000;
 /// Keys in one instance's KV store.

@@ -1,5 +1,6 @@
 //! The stored model: events, messages, errors, and the pure rules about them.
 
+mod bounce;
 mod capability;
 mod codec;
 mod columns;
@@ -23,6 +24,7 @@ mod unread;
 mod version;
 mod work_item;
 
+pub use bounce::BounceCause;
 pub use capability::{
     HandlerSet, HandlerVersions, Route, RoutingKey, can_replay, may_fetch, route_after_turn,
 };

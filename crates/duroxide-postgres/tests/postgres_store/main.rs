@@ -2,6 +2,7 @@
 
 mod backups;
 mod caller;
+mod causes;
 mod cluster;
 mod dropped;
 mod encryption;
@@ -17,6 +18,8 @@ mod proxy;
 mod remembered;
 mod servers;
 mod sessions;
+#[path = "../../../duroxide/tests/scenarios/stated_causes.rs"]
+mod stated_causes;
 #[allow(dead_code, reason = "not every test file uses all of it")]
 #[path = "../support/mod.rs"]
 mod support;

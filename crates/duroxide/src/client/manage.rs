@@ -4,7 +4,7 @@ use duroxide_core::{Event, NodeRecord, UnprocessableWork, status};
 
 use super::{Client, ClientError};
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
+    Bounces, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
     InstanceTree, ProviderAdmin, ProviderError, ProviderErrorKind, PruneOptions, PruneResult, QueueDepths,
     SystemMetrics, WaitingByTag,
 };
@@ -100,6 +100,13 @@ impl Client {
     /// A store that does not know gives an error that says so.
     pub async fn find_unprocessable_work(&self) -> Result<Vec<UnprocessableWork>, ClientError> {
         Ok(self.provider.find_unprocessable_work().await?)
+    }
+
+    /// What of a running instance was given back, its next turn or its activities: why, after how many attempts, and
+    /// when it is tried again. Nothing once a turn was committed or the instance has ended; a store that keeps no causes
+    /// knows of nothing.
+    pub async fn get_bounces(&self, instance: &str) -> Result<Bounces, ClientError> {
+        Ok(self.admin()?.bounces(instance).await?)
     }
 
     /// An instance and all that descend from it.

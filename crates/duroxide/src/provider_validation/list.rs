@@ -130,7 +130,15 @@ macro_rules! __for_each_provider_validation {
                 a_node_is_forgotten_after_a_day,
                 a_node_that_makes_no_sense_is_refused,
             }
+            causes {
+                the_cause_of_an_instance_is_kept_until_a_turn_is_committed,
+                the_cause_of_an_activity_is_kept_until_it_is_deleted,
+                an_attempt_without_a_cause_leaves_the_last_one,
+                a_long_cause_is_cut,
+                what_was_given_back_is_told_with_its_next_attempt,
+            }
             sweeping {
+                an_activity_that_backs_off_waits_since_it_was_queued,
                 what_no_live_node_can_do_is_named,
                 without_a_live_node_everything_is_named,
                 only_what_waits_is_counted_and_since_then,

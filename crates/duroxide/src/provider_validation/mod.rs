@@ -20,6 +20,7 @@ pub mod backoff;
 pub mod bulk;
 pub mod cancellation;
 pub mod capability_filtering;
+pub mod causes;
 pub mod continue_as_new;
 pub mod deletion;
 pub mod dropped_calls;

@@ -170,8 +170,8 @@ pub async fn only_what_waits_is_counted_and_since_then(factory: &dyn ProviderFac
     store.queue_work(activity("a", 1)).await;
     let work = store.work().await;
     assert_eq!(store.found().await, vec![], "locked, or due in the far future");
-    store.abandon_work(&work, Some(Duration::from_secs(60 * 60)), false).await;
-    assert_eq!(store.found().await, vec![]);
+    store.complete(&work).await;
+    store.pass(&store.turn_of("a").await).await;
     factory.advance(store.lock).await;
     store.send(event("a", "go")).await;
     factory.advance(MOMENT).await;
@@ -182,6 +182,40 @@ pub async fn only_what_waits_is_counted_and_since_then(factory: &dyn ProviderFac
     assert_eq!(store.found().await, vec![], "a turn is under way");
     store.abandon(&turn, Some(Duration::from_secs(60))).await;
     assert_eq!(store.found().await.len(), 1, "one that backs off waits");
+}
+
+/// An activity that was given back with a delay is found at every moment of it, and its wait goes on. Only while an
+/// attempt is under way it does not wait.
+pub async fn an_activity_that_backs_off_waits_since_it_was_queued(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.has_sweeper().await {
+        return;
+    }
+    store.queue_work(activity("a", 1)).await;
+    store.queue_work(routed_activity("a", 2, Some("s"), None)).await;
+    factory.advance(MOMENT).await;
+    for waited in 1..=3 {
+        let work = store.work().await;
+        assert_eq!(work.attempts, waited);
+        assert_eq!(store.found().await, [(work_need("Act", None), 1, MissingCapability::LiveNode)]);
+        store.abandon_work(&work, Some(store.lock), false).await;
+        for _ in 0..2 {
+            let found = store.findings().await;
+            let [UnprocessableWork { what, count: 2, oldest_age, .. }] = found.as_slice() else {
+                panic!("both wait: {found:?}")
+            };
+            assert_eq!(*what, work_need("Act", None));
+            assert!(
+                *oldest_age >= MOMENT + store.lock * (waited - 1),
+                "{oldest_age:?} after {waited} attempts"
+            );
+            factory.advance(store.lock / 2).await;
+        }
+    }
+    let work = store.work().await;
+    store.abandon_work(&work, None, true).await;
+    let found = store.findings().await;
+    assert!(found[0].oldest_age >= MOMENT + store.lock * 3, "given back without a delay: {found:?}");
 }
 
 /// An instance with a cancel needs no handler: any node that replays it will do.

@@ -5,7 +5,7 @@ use duroxide_core::health::QueuedFor;
 use duroxide_core::{DispatcherCapabilityFilter, Event};
 
 use super::{
-    DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
+    Bounces, DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
     InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderError, PruneOptions, PruneResult,
     QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
@@ -147,6 +147,13 @@ pub trait ProviderAdmin: Send + Sync {
     async fn queued_for(&self, instance: &str) -> Result<Option<QueuedFor>, ProviderError> {
         let _ = instance;
         Ok(None)
+    }
+
+    /// What of a running instance was given back for a cause that is still kept; nothing of one that has ended. The
+    /// default body knows no causes.
+    async fn bounces(&self, instance: &str) -> Result<Bounces, ProviderError> {
+        self.get_instance_info(instance).await?;
+        Ok(Bounces::default())
     }
 
     /// What has been ready for at least `overdue_ms`; `None` if the store cannot tell. The default body cannot.

@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::{DispatcherCapabilityFilter, Event, HandlerSet, KvEntry, ParentLink, WorkItem};
+use duroxide_core::{
+    BounceCause, DispatcherCapabilityFilter, Event, HandlerSet, KvEntry, ParentLink, WorkItem,
+};
 
 use super::TagFilter;
 
@@ -171,6 +173,9 @@ pub struct TurnFacts {
     pub parent: Option<ParentLink>,
     /// Which part of the history `item.history` is.
     pub history: HistoryPart,
+    /// Why the instance was last given back; `None` if it was not since a turn of it was committed, or if the store
+    /// keeps no causes.
+    pub last_cause: Option<BounceCause>,
 }
 
 /// Which part of a history was read.
@@ -231,6 +236,8 @@ pub struct FetchedWork {
     pub orchestration: Option<OrchestrationRef>,
     /// What an earlier attempt reported last; `None` if nothing, or if the store keeps no progress.
     pub progress: Option<String>,
+    /// Why it was last given back; `None` if it was not, or if the store keeps no causes.
+    pub last_cause: Option<BounceCause>,
 }
 
 /// An orchestration by name and version.

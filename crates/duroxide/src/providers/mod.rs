@@ -1,6 +1,7 @@
 //! Stores: the trait that every store implements, and the stores that come with the crate.
 
 mod admin;
+mod bounce;
 mod caller;
 pub mod error;
 mod fetch;
@@ -21,11 +22,12 @@ mod tag;
 mod waiters;
 
 pub use admin::ProviderAdmin;
+pub use bounce::{ActivityBounce, Bounce, Bounces, GiveBack};
 pub use caller::CallerTransaction;
 pub use duroxide_core::{
-    DispatcherCapabilityFilter, ExecutionMetadata, HandlerSet, HandlerVersions, KvEntry, MissingCapability,
-    Need, NodeInfo, NodeRecord, Route, RoutingKey, ScheduledActivityIdentifier, SemverRange, SystemStats,
-    UnprocessableWork, WorkItem,
+    BounceCause, DispatcherCapabilityFilter, ExecutionMetadata, HandlerSet, HandlerVersions, KvEntry,
+    MissingCapability, Need, NodeInfo, NodeRecord, Route, RoutingKey, ScheduledActivityIdentifier,
+    SemverRange, SystemStats, UnprocessableWork, WorkItem,
 };
 pub use error::{ProviderError, ProviderErrorKind};
 pub use fetch::{

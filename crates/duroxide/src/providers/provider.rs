@@ -22,7 +22,7 @@ use duroxide_core::{
 use super::outcome::{self, Enqueued};
 use super::plain_status;
 use super::{
-    FetchedTurn, FetchedWork, OrchestrationItem, ProviderAdmin, ProviderError, ProviderErrorKind,
+    FetchedTurn, FetchedWork, GiveBack, OrchestrationItem, ProviderAdmin, ProviderError, ProviderErrorKind,
     RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,
     WorkRequest,
 };
@@ -241,8 +241,28 @@ pub trait Provider: Any + Send + Sync {
             suspect: attempts > 1,
             orchestration: None,
             progress: None,
+            last_cause: None,
         });
         Ok(work.into_iter().collect())
+    }
+
+    /// Whether the store keeps why work was given back: [`Provider::give_back_turn`], [`Provider::give_back_work`] and
+    /// [`ProviderAdmin::bounces`].
+    fn keeps_causes(&self) -> bool {
+        false
+    }
+
+    /// Like [`Provider::abandon_orchestration_item`], and keeps the cause, [bounded](duroxide_core::BounceCause::bounded),
+    /// with the instance. Every fetch tells it in [`TurnFacts::last_cause`](super::TurnFacts::last_cause) until a turn
+    /// is committed. To be given back without a cause, uncounted or not, or to lose the lock leaves it.
+    async fn give_back_turn(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
+        self.abandon_orchestration_item(lock_token, give_back.delay, give_back.ignore_attempt).await
+    }
+
+    /// Like [`Provider::abandon_work_item`], and keeps the cause with the work item in the same way, until it is
+    /// deleted. Every fetch tells it in [`FetchedWork::last_cause`].
+    async fn give_back_work(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
+        self.abandon_work_item(lock_token, give_back.delay, give_back.ignore_attempt).await
     }
 
     /// Whether [`Provider::enqueue_checked`] answers from the transaction itself. Otherwise it reads before it sends,
@@ -321,7 +341,9 @@ pub trait Provider: Any + Send + Sync {
     /// - Turns by routing key. An instance waits while one of its messages is visible and no live lock holds it,
     ///   also while it backs off: since its first message is visible or, if that is later, since a turn of it was
     ///   last committed or it was created.
-    /// - Activities by name and tag. One waits while its own delay is over and no live lock holds it: since then.
+    /// - Activities by name and tag. One waits while no live lock holds it, also while it backs off: since it was
+    ///   queued. An activity is delayed by being given back and in no other way, so a delay never means that it was
+    ///   not to begin yet.
     ///
     /// What some node can do costs one step for each distinct key; only what is found is counted.
     async fn find_unprocessable_work(&self) -> Result<Vec<UnprocessableWork>, ProviderError> {
@@ -341,7 +363,8 @@ pub trait Provider: Any + Send + Sync {
         Err(no_sweep("fetch_unprocessable_turns"))
     }
 
-    /// The same for activities, of sessions too; no session is claimed.
+    /// The same for activities, of sessions too; no session is claimed. One that was given back with a delay has waited
+    /// since the end of the last one: a node that has no handler for it takes it again and again, and poisons it.
     async fn fetch_unprocessable_work(
         &self,
         request: SweepRequest,

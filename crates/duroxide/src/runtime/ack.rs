@@ -11,7 +11,7 @@ use super::keeper::KeptLock;
 use super::node::Node;
 use super::suspects::Queue;
 use super::unprotected;
-use crate::providers::ProviderErrorKind;
+use crate::providers::{GiveBack, ProviderErrorKind};
 
 /// How often an ack that the store refuses for good is tried before the activity is given back.
 const REFUSED_ACKS: u32 = 3;
@@ -83,7 +83,7 @@ pub(super) async fn ack(
             || !node.pause(outage.next()).await;
         if let_go {
             let delay = (refused > 0).then_some(node.options.unregistered_backoff.max_delay);
-            return match give_back(node, Queue::Activities, token, delay, true).await {
+            return match give_back(node, Queue::Activities, token, GiveBack::uncounted(delay)).await {
                 GivenBack::LockWasGone if !lock.was_out_of_reach() => Acked::Earlier,
                 GivenBack::LockWasGone | GivenBack::Yes | GivenBack::No => Acked::Spoiled,
             };

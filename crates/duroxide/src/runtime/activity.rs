@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use duroxide_core::protection::Protection;
 use duroxide_core::{
-    ActivityDeadlines, AppErrorKind, ErrorDetails, PoisonMessageType, RetriedCall, WorkItem, check_payload,
-    not_closed_in_time, panic_text,
+    ActivityDeadlines, AppErrorKind, BounceCause, ErrorDetails, Need, PoisonMessageType, RetriedCall,
+    WorkItem, check_payload, not_closed_in_time, panic_text,
 };
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
@@ -21,13 +21,14 @@ use super::insist::answer_in_time;
 use super::keeper::KeptLock;
 use super::life;
 use super::node::Node;
+use super::poison::{self, InTheWay, Past};
 use super::registry::ActivityHandler;
 use super::sessions::SessionTurn;
 use super::suspects::Queue;
 use super::sweeper::MAX_ATTEMPTS_OF_THE_UNPROCESSABLE;
 use super::unprotected;
 use crate::metric;
-use crate::providers::{FetchedWork, OrchestrationRef};
+use crate::providers::{FetchedWork, GiveBack, OrchestrationRef};
 
 /// An item of the worker queue taken apart.
 struct Work {
@@ -82,6 +83,11 @@ impl Work {
         format!("{}:{}:{}", self.instance, self.execution_id, self.id)
     }
 
+    /// What is kept with it when a node without its handler gives it back.
+    fn unregistered(&self) -> BounceCause {
+        BounceCause::ActivityNotRegistered { name: self.name.clone() }
+    }
+
     fn failed(&self, details: ErrorDetails) -> WorkItem {
         WorkItem::ActivityFailed {
             instance: self.instance.clone(),
@@ -128,7 +134,7 @@ impl Ended {
 
 /// Processes one fetched activity to its ack, or gives it back.
 pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
-    let FetchedWork { item, lock_token, attempts, orchestration, progress, .. } = fetched;
+    let FetchedWork { item, lock_token, attempts, suspect, orchestration, progress, last_cause } = fetched;
     let lock = node.keeper.keep(Queue::Activities, &lock_token);
     let json = item.clone();
     let Some(work) = Work::of(item) else {
@@ -143,26 +149,21 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     let key = work.key();
     let counted = node.excuses.counted(&key, attempts);
     if counted > node.options.max_attempts {
-        return end_as_poison(
-            &node,
-            &work,
-            poison(&work, &json, counted, node.options.max_attempts),
-            &lock_token,
-            &lock,
-        )
-        .await;
+        let past = Past { attempts: counted, suspect, last_cause };
+        let details = poison(&node, &work, &json, past, node.options.max_attempts).await;
+        return end_as_poison(&node, &work, details, &lock_token, &lock).await;
     }
     let Some((_version, handler)) = node.activities.resolve_handler(&work.name) else {
-        let delay = report_unregistered(&node, &work, attempts);
+        let delay = report_unregistered(&node, &work, counted);
         drop(lock);
-        abandon(&node, Queue::Activities, &lock_token, Some(delay), false).await;
-        return;
+        let how = GiveBack::bounced(delay, work.unregistered());
+        return abandon(&node, Queue::Activities, &lock_token, how).await;
     };
     let Some(turn) = session_turn(&node, &work, &lock).await else {
-        return abandon(&node, Queue::Activities, &lock_token, None, true).await;
+        return abandon(&node, Queue::Activities, &lock_token, GiveBack::uncounted(None)).await;
     };
     if !say_begun(&node, &work, &lock).await {
-        return abandon(&node, Queue::Activities, &lock_token, None, true).await;
+        return abandon(&node, Queue::Activities, &lock_token, GiveBack::uncounted(None)).await;
     }
     let attempt = Attempt { number: attempts, token: lock_token, orchestration, progress };
     run(&node, attempt, &lock, work, handler).await;
@@ -171,12 +172,13 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
 
 /// Ends an activity that no node can run as poison.
 pub(super) async fn end_unprocessable(node: &Node, fetched: FetchedWork) {
-    let FetchedWork { item, lock_token, attempts, .. } = fetched;
+    let FetchedWork { item, lock_token, attempts, suspect, last_cause, .. } = fetched;
     let lock = node.keeper.keep(Queue::Activities, &lock_token);
     let Some(work) = Work::of(item.clone()) else {
-        return abandon(node, Queue::Activities, &lock_token, None, true).await;
+        return abandon(node, Queue::Activities, &lock_token, GiveBack::uncounted(None)).await;
     };
-    let details = poison(&work, &item, attempts, MAX_ATTEMPTS_OF_THE_UNPROCESSABLE);
+    let past = Past { attempts, suspect, last_cause };
+    let details = poison(node, &work, &item, past, MAX_ATTEMPTS_OF_THE_UNPROCESSABLE).await;
     end_as_poison(node, &work, details, &lock_token, &lock).await;
 }
 
@@ -265,7 +267,9 @@ async fn run(
             }
             return;
         }
-        Ended::Released => return abandon(node, Queue::Activities, token, None, true).await,
+        Ended::Released => {
+            return abandon(node, Queue::Activities, token, GiveBack::uncounted(None)).await;
+        }
     };
     let acked = ack(node, token, lock, Some(completion.clone()), Insistence::KeepTrying).await;
     // What did not reach the store will be run again, perhaps elsewhere, and is counted there.
@@ -397,28 +401,29 @@ async fn ran_too_long(deadlines: ActivityDeadlines) -> u64 {
     limit_ms
 }
 
-fn poison(work: &Work, item: &WorkItem, attempts: u32, max_attempts: u32) -> ErrorDetails {
-    let details = ErrorDetails::Poison {
-        attempt_count: attempts,
-        max_attempts,
-        message_type: PoisonMessageType::Activity {
-            instance: work.instance.clone(),
-            execution_id: work.execution_id,
-            activity_name: work.name.clone(),
-            activity_id: work.id,
-        },
-        message: serde_json::to_string(item).expect("work items hold only strings and numbers"),
+async fn poison(node: &Node, work: &Work, item: &WorkItem, past: Past, max_attempts: u32) -> ErrorDetails {
+    let message_type = PoisonMessageType::Activity {
+        instance: work.instance.clone(),
+        execution_id: work.execution_id,
+        activity_name: work.name.clone(),
+        activity_id: work.id,
     };
+    let in_the_way = node.activities.resolve_handler(&work.name).is_none().then(|| InTheWay {
+        cause: work.unregistered(),
+        need: Need::Activity { name: work.name.clone(), tag: work.tag.clone() },
+    });
+    let ending = poison::of_activity(node, message_type, item, in_the_way, past, max_attempts).await;
     tracing::error!(
         target: "duroxide::runtime",
         instance_id = %work.instance,
         execution_id = work.execution_id,
         activity_name = %work.name,
         activity_id = work.id,
+        cause = %ending.logged,
         "{}",
-        details.display_message()
+        ending.details.display_message()
     );
-    details
+    ending.details
 }
 
 fn report_unregistered(node: &Node, work: &Work, attempts: u32) -> std::time::Duration {

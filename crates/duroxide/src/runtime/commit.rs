@@ -12,7 +12,7 @@ use super::node::Node;
 use super::retention;
 use super::suspects::Queue;
 use super::traces::{self, TurnOf};
-use crate::providers::{ProviderErrorKind, TurnFacts};
+use crate::providers::{GiveBack, ProviderErrorKind, TurnFacts};
 
 /// How often an ack that the store refuses for good is tried before the instance is given back uncounted.
 const REFUSED_ACKS: u32 = 3;
@@ -84,7 +84,7 @@ pub(super) async fn commit(node: &Node, to_commit: ToCommit<'_>, insistence: Ins
             insistence == Insistence::GiveUp || refused >= REFUSED_ACKS || !node.pause(outage.next()).await;
         if let_go {
             let delay = (refused > 0).then_some(node.options.unregistered_backoff.max_delay);
-            return match give_back(node, Queue::Turns, token, delay, true).await {
+            return match give_back(node, Queue::Turns, token, GiveBack::uncounted(delay)).await {
                 GivenBack::LockWasGone if is_stored(node, instance, execution_id, turn).await => {
                     Committed::Earlier
                 }

@@ -17,7 +17,9 @@ use super::process::ProcessScope;
 use super::sessions::{Asks, RunningSession};
 use super::suspects::{ALONE_DELAY, Answer, Queue, Suspicion};
 use super::{activity, turn};
-use crate::providers::{FetchedTurn, FetchedWork, ProviderError, Suspects, TurnRequest, WorkRequest};
+use crate::providers::{
+    FetchedTurn, FetchedWork, GiveBack, ProviderError, Suspects, TurnRequest, WorkRequest,
+};
 
 /// Items of one fetch: enough to fill a group commit.
 const MAX_ITEMS_PER_FETCH: usize = 32;
@@ -261,7 +263,7 @@ fn admit(
 
 /// Gives an item back uncounted: others run now.
 async fn refuse(node: Arc<Node>, queue: Queue, token: String, refused: Refused) {
-    abandon(&node, queue, &token, refused.delay, true).await;
+    abandon(&node, queue, &token, GiveBack::uncounted(refused.delay)).await;
     if let Some(queue) = refused.queue {
         // However many there are, they are not fetched and given back in a loop.
         pause_unless_stopping(&node, SUSPECT_DELAY).await;

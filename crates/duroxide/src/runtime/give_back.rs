@@ -1,11 +1,9 @@
 //! Giving fetched work back to its queue.
 
-use std::time::Duration;
-
 use super::insist::answer_in_time;
 use super::node::Node;
 use super::suspects::Queue;
-use crate::providers::ProviderErrorKind;
+use crate::providers::{GiveBack, ProviderErrorKind};
 
 /// How giving work back ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,32 +15,16 @@ pub(super) enum GivenBack {
     No,
 }
 
-/// [`give_back`], for who need not know how it ended.
-pub(super) async fn abandon(
-    node: &Node,
-    queue: Queue,
-    token: &str,
-    delay: Option<Duration>,
-    ignore_attempt: bool,
-) {
-    give_back(node, queue, token, delay, ignore_attempt).await;
+/// [`give_back`], ignoring how it ended.
+pub(super) async fn abandon(node: &Node, queue: Queue, token: &str, how: GiveBack) {
+    give_back(node, queue, token, how).await;
 }
 
-/// Gives an item back, for the next fetch after `delay`.
-pub(super) async fn give_back(
-    node: &Node,
-    queue: Queue,
-    token: &str,
-    delay: Option<Duration>,
-    ignore_attempt: bool,
-) -> GivenBack {
+/// Gives an item back, for the next fetch after the delay.
+pub(super) async fn give_back(node: &Node, queue: Queue, token: &str, how: GiveBack) -> GivenBack {
     let given_back = match queue {
-        Queue::Turns => {
-            answer_in_time(node.provider.abandon_orchestration_item(token, delay, ignore_attempt)).await
-        }
-        Queue::Activities => {
-            answer_in_time(node.provider.abandon_work_item(token, delay, ignore_attempt)).await
-        }
+        Queue::Turns => answer_in_time(node.provider.give_back_turn(token, how)).await,
+        Queue::Activities => answer_in_time(node.provider.give_back_work(token, how)).await,
     };
     match given_back {
         Ok(()) => GivenBack::Yes,

@@ -1,7 +1,7 @@
 //! The runtime: fetches work, runs it, and commits what came of it.
 //!
 //! Reading order: `lifecycle` starts the loops of `dispatch`, which hand each fetched instance to `turn` (decided
-//! in `verdict`) and each activity to `activity`. `keeper` renews locks,
+//! in `verdict`) and each activity to `activity`. `give_back` gives back what is not done, `poison` ends what never will be. `keeper` renews locks,
 //! `sessions` claims, `heartbeat` tells other nodes what this one can do (`handlers`), and `live` holds executions between turns.
 
 mod ack;
@@ -26,6 +26,7 @@ mod name_labels;
 mod node;
 pub mod observability;
 mod options;
+mod poison;
 #[doc(hidden)]
 pub mod process;
 mod questions;

@@ -84,6 +84,12 @@ impl Node {
         }
     }
 
+    /// The versions that this node replays, in words.
+    pub(super) fn replayed_versions(&self) -> String {
+        let ranges = &self.filter.supported_duroxide_versions;
+        ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+    }
+
     /// An orchestration's name as a label of metrics.
     pub(super) fn orchestration_label(&self, name: &str) -> SharedString {
         self.options.process.names().orchestrations.label(name)

@@ -9,10 +9,11 @@ use duroxide_core::{MissingCapability, Need, UnprocessableWork, unpack_version};
 use super::activity;
 use super::commit::{Insistence, ToCommit, after_commit, commit};
 use super::node::Node;
+use super::poison::{self, Past};
 use super::suspects::Queue;
 use super::traces::TurnOf;
 use super::turn;
-use super::verdict::{cancel_reason, poison};
+use super::verdict::{cancel_reason, obstacle};
 use crate::clock::Clock;
 use crate::metric;
 use crate::providers::{FetchedTurn, ProviderError, SweepRequest};
@@ -162,8 +163,11 @@ async fn end_turn(node: &Arc<Node>, fetched: FetchedTurn) {
     let result = match cancel_reason(&item.messages) {
         Some(reason) => turn::cancel(node, item, facts.as_ref(), &reason, now_ms).await,
         None => {
-            let details = poison(&item, attempts, MAX_ATTEMPTS_OF_THE_UNPROCESSABLE);
-            turn::end(node, item, facts.as_ref(), details, now_ms).await
+            let past = Past::of_turn(attempts, facts.as_ref());
+            let obstacle = obstacle(node, &item);
+            let max = MAX_ATTEMPTS_OF_THE_UNPROCESSABLE;
+            let ending = poison::of_swept_turn(node, &item, obstacle, past, max).await;
+            turn::end(node, item, facts.as_ref(), ending, now_ms).await
         }
     };
     let to_commit = ToCommit {

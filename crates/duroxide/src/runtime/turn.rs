@@ -2,11 +2,10 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use duroxide_core::{
-    Before, ErrorDetails, Event, Execution, Outcome, ParentLink, StoredExecution, Turn, TurnInput,
-    TurnResult, WorkItem, cancel_without_handler, end_without_handler,
+    Before, BounceCause, Event, Execution, Outcome, ParentLink, StoredExecution, Turn, TurnInput, TurnResult,
+    WorkItem, cancel_without_handler, end_without_handler, panic_text,
 };
 use futures_util::FutureExt;
 
@@ -16,6 +15,7 @@ use super::dispatch::Slot;
 use super::give_back::abandon;
 use super::insist::answer_in_time;
 use super::node::Node;
+use super::poison::{self, Ending, Past};
 use super::questions::run_turn;
 use super::suspects::Queue;
 use super::traces::TurnOf;
@@ -25,7 +25,9 @@ use super::verdict::{Verdict, decide};
 use super::verify::run_held;
 use crate::clock::Clock;
 use crate::metric;
-use crate::providers::{FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, TurnFacts};
+use crate::providers::{
+    FetchedTurn, GiveBack, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, TurnFacts,
+};
 
 /// Processes one fetched instance to its commit, or gives it back.
 pub(super) async fn process(node: Arc<Node>, fetched: FetchedTurn, slot: Slot) {
@@ -35,11 +37,12 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedTurn, slot: Slot) {
     let lock = node.keeper.keep(Queue::Turns, &token);
     let processed = AssertUnwindSafe(process_locked(&node, fetched)).catch_unwind().await;
     drop(lock);
-    if processed.is_err() {
+    if let Err(payload) = processed {
         tracing::error!(target: "duroxide::runtime", instance_id = %instance, "processing a turn panicked; giving it back");
         node.live.forget(&instance);
-        let delay = node.options.unregistered_backoff.delay(attempts);
-        abandon(&node, Queue::Turns, &token, Some(delay), false).await;
+        let delay = node.options.unregistered_backoff.delay(node.excuses.counted(&instance, attempts));
+        let cause = BounceCause::Panicked { message: panic_text(payload) };
+        abandon(&node, Queue::Turns, &token, GiveBack::bounced(delay, cause)).await;
     }
     drop(slot);
 }
@@ -52,7 +55,7 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
         Ok(brought) => brought,
         Err(error) => {
             node.store_failed("reading a history", &error);
-            return abandon(node, Queue::Turns, &lock_token, None, true).await;
+            return abandon(node, Queue::Turns, &lock_token, GiveBack::uncounted(None)).await;
         }
     };
     let verdict = if held.is_some() { None } else { Some(decide(node, &item, attempts)) };
@@ -64,10 +67,14 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
         }
     };
     let result = match verdict {
-        Some(Verdict::GiveBack { delay }) => {
-            return abandon(node, Queue::Turns, &lock_token, Some(delay), false).await;
+        Some(Verdict::GiveBack { delay, cause }) => {
+            return abandon(node, Queue::Turns, &lock_token, GiveBack::bounced(delay, cause)).await;
         }
-        Some(Verdict::End(details)) => Ok(end(node, item, facts.as_ref(), details, now_ms).await),
+        Some(Verdict::End(obstacle)) => {
+            let past = Past::of_turn(attempts, facts.as_ref());
+            let ending = poison::of_turn(node, &item, obstacle, past).await;
+            Ok(end(node, item, facts.as_ref(), ending, now_ms).await)
+        }
         Some(Verdict::Cancel { reason }) => Ok(cancel(node, item, facts.as_ref(), &reason, now_ms).await),
         Some(Verdict::Run { handler, version }) => {
             let input = turn_input(node, &mut item, now_ms);
@@ -83,15 +90,15 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
         Ok(result) => result,
         Err(error) => {
             node.store_failed("reading a value for a program", &error);
-            return abandon(node, Queue::Turns, &lock_token, None, true).await;
+            return abandon(node, Queue::Turns, &lock_token, GiveBack::uncounted(None)).await;
         }
     };
     if result.turn.outcome == Outcome::NotStarted {
-        let delay = node.options.unregistered_backoff.delay(attempts);
-        return abandon(node, Queue::Turns, &lock_token, Some(delay), false).await;
+        let how = GiveBack::bounced(node.options.unregistered_backoff.delay(attempts), BounceCause::NoStart);
+        return abandon(node, Queue::Turns, &lock_token, how).await;
     }
-    if let Some(delay) = hand_back_instead(node, &of, &result.turn, attempts) {
-        return abandon(node, Queue::Turns, &lock_token, Some(delay), false).await;
+    if let Some(how) = hand_back_instead(node, &of, &result.turn, attempts) {
+        return abandon(node, Queue::Turns, &lock_token, how).await;
     }
     announce(node, &of.instance_id, &result, facts.as_ref());
     let to_commit = ToCommit {
@@ -104,8 +111,8 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
     after_commit(node, of, committed, result, facts);
 }
 
-/// How long to leave an execution to nodes whose code may fit its history; `None` if the turn counts.
-fn hand_back_instead(node: &Node, of: &TurnOf, turn: &Turn, attempts: u32) -> Option<Duration> {
+/// How to leave an execution to nodes whose code may fit its history; `None` if the turn counts.
+fn hand_back_instead(node: &Node, of: &TurnOf, turn: &Turn, attempts: u32) -> Option<GiveBack> {
     let Outcome::Nondeterministic { diff } = &turn.outcome else { return None };
     match node.options.on_nondeterminism {
         OnNondeterminism::HandBack if attempts < node.options.max_attempts => {}
@@ -125,7 +132,7 @@ fn hand_back_instead(node: &Node, of: &TurnOf, turn: &Turn, attempts: u32) -> Op
         backoff_secs = delay.as_secs_f32(),
         "the code here does not fit the history, handing the instance back (will fail in {remaining} more attempts): {diff}"
     );
-    Some(delay)
+    Some(GiveBack::bounced(delay, BounceCause::Nondeterministic { diff: diff.clone() }))
 }
 
 #[cfg(not(feature = "test-hooks"))]
@@ -184,15 +191,17 @@ pub(super) async fn end(
     node: &Node,
     item: OrchestrationItem,
     facts: Option<&TurnFacts>,
-    details: ErrorDetails,
+    ending: Ending,
     now_ms: u64,
 ) -> TurnResult {
+    let Ending { details, logged } = ending;
     tracing::error!(
         target: "duroxide::runtime",
         instance_id = %item.instance,
         execution_id = item.execution_id,
         orchestration_name = %item.orchestration_name,
         category = details.category(),
+        cause = %logged,
         "ending the instance without running it: {}",
         details.display_message()
     );

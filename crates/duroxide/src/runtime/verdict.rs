@@ -5,10 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::limits::MAX_POISON_MESSAGE_BYTES;
 use duroxide_core::{
-    ConfigErrorKind, ErrorDetails, Event, EventKind, ItemKind, OrchestrationHandler, PoisonMessageType,
-    WorkItem, columns_of, pinned_version_of,
+    BounceCause, Event, EventKind, ItemKind, OrchestrationHandler, Route, WorkItem, columns_of,
+    pinned_version_of,
 };
 use semver::Version;
 
@@ -23,16 +22,16 @@ const INCOMPATIBLE_DELAY: Duration = Duration::from_secs(1);
 pub(super) enum Verdict {
     /// Run its code.
     Run { handler: Arc<dyn OrchestrationHandler>, version: String },
-    /// End it without its code.
-    End(ErrorDetails),
+    /// End it without its code. Something may stand in the way of running it.
+    End(Option<Obstacle>),
     /// Cancel it without its code.
     Cancel { reason: String },
     /// Give it back for a while.
-    GiveBack { delay: Duration },
+    GiveBack { delay: Duration, cause: BounceCause },
 }
 
 /// What stands in the way of running the code.
-enum Obstacle {
+pub(super) enum Obstacle {
     Undecodable(String),
     Incompatible { pinned: Version },
     Unregistered { name: String, version: Option<String> },
@@ -50,10 +49,17 @@ pub(super) fn decide(node: &Node, item: &OrchestrationItem, attempts: u32) -> Ve
     }
     match found {
         Ok((handler, version)) if !worn_out => Verdict::Run { handler, version },
-        Ok(_) => Verdict::End(poison(item, attempts, node.options.max_attempts)),
-        Err(obstacle) if worn_out => Verdict::End(obstacle.into_error(node, item, attempts)),
-        Err(obstacle) => Verdict::GiveBack { delay: obstacle.report(node, item, attempts) },
+        Ok(_) => Verdict::End(None),
+        Err(obstacle) if worn_out => Verdict::End(Some(obstacle)),
+        Err(obstacle) => {
+            Verdict::GiveBack { delay: obstacle.report(node, item, attempts), cause: obstacle.cause(node) }
+        }
     }
+}
+
+/// What keeps this node from running the next turn of an instance.
+pub(super) fn obstacle(node: &Node, item: &OrchestrationItem) -> Option<Obstacle> {
+    find_handler(node, item).err()
 }
 
 type Found = (Arc<dyn OrchestrationHandler>, String);
@@ -126,7 +132,7 @@ impl Obstacle {
                     execution_id = item.execution_id,
                     orchestration_name = %item.orchestration_name,
                     pinned_version = %pinned,
-                    supported_range = %supported(node),
+                    supported_range = %node.replayed_versions(),
                     "execution is pinned to a version that this node does not replay; giving it back"
                 );
                 INCOMPATIBLE_DELAY
@@ -170,62 +176,26 @@ impl Obstacle {
         }
     }
 
-    fn into_error(self, node: &Node, item: &OrchestrationItem, attempts: u32) -> ErrorDetails {
+    /// What is kept with an instance that is given back for it.
+    pub(super) fn cause(&self, node: &Node) -> BounceCause {
         match self {
-            Self::Incompatible { pinned } => ErrorDetails::Configuration {
-                kind: ConfigErrorKind::UnsupportedReplayVersion,
-                resource: item.orchestration_name.clone(),
-                message: Some(format!(
-                    "the execution is pinned to {pinned}, this node replays {}",
-                    supported(node)
-                )),
+            Self::Undecodable(error) => BounceCause::Undecodable { error: error.clone() },
+            Self::Incompatible { pinned } => BounceCause::VersionNotReplayed {
+                pinned: pinned.to_string(),
+                supported: node.replayed_versions(),
             },
-            Self::Undecodable(error) => ErrorDetails::Poison {
-                attempt_count: attempts,
-                max_attempts: node.options.max_attempts,
-                message_type: PoisonMessageType::FailedDeserialization {
-                    instance: item.instance.clone(),
-                    execution_id: item.execution_id,
-                    error,
-                },
-                message: poison_message(&item.messages),
-            },
-            Self::Unregistered { .. } | Self::NoStart => poison(item, attempts, node.options.max_attempts),
+            Self::Unregistered { name, version } => {
+                BounceCause::OrchestrationNotRegistered { name: name.clone(), version: version.clone() }
+            }
+            Self::NoStart => BounceCause::NoStart,
         }
     }
-}
 
-fn supported(node: &Node) -> String {
-    let ranges = &node.filter.supported_duroxide_versions;
-    ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
-}
-
-pub(super) fn poison(item: &OrchestrationItem, attempts: u32, max_attempts: u32) -> ErrorDetails {
-    ErrorDetails::Poison {
-        attempt_count: attempts,
-        max_attempts,
-        message_type: PoisonMessageType::Orchestration {
-            instance: item.instance.clone(),
-            execution_id: item.execution_id,
-        },
-        message: poison_message(&item.messages),
-    }
-}
-
-/// The whole messages as a JSON array, oldest first, up to a limit, then a count of the rest.
-fn poison_message(messages: &[WorkItem]) -> String {
-    let mut text = String::from("[");
-    for (index, message) in messages.iter().enumerate() {
-        let json = serde_json::to_string(message).expect("work items hold only strings and numbers");
-        if text.len() + json.len() > MAX_POISON_MESSAGE_BYTES {
-            let comma = if index > 0 { "," } else { "" };
-            text.push_str(&format!("{comma}{{\"more\":{}}}", messages.len() - index));
-            break;
+    /// The handler that is needed, as far as it is known.
+    pub(super) fn route(&self) -> Route {
+        match self {
+            Self::Unregistered { name, version } => Route::new(name, version.as_deref()),
+            Self::Undecodable(_) | Self::Incompatible { .. } | Self::NoStart => Route::AnyNode,
         }
-        if index > 0 {
-            text.push(',');
-        }
-        text.push_str(&json);
     }
-    text + "]"
 }

@@ -11,8 +11,8 @@ use super::provider::unless_pretended;
 use super::{Fault, FaultProvider, Method, deliver};
 use crate::providers::outcome::enqueue_and_read;
 use crate::providers::{
-    Enqueued, ExecutionMetadata, FetchedTurn, FetchedWork, NodeInfo, NodeRecord, OrchestrationItem, Provider,
-    ProviderAdmin, ProviderError, RedriveInstance, ScheduledActivityIdentifier, SendOutcome,
+    Enqueued, ExecutionMetadata, FetchedTurn, FetchedWork, GiveBack, NodeInfo, NodeRecord, OrchestrationItem,
+    Provider, ProviderAdmin, ProviderError, RedriveInstance, ScheduledActivityIdentifier, SendOutcome,
     SessionFetchConfig, StartOutcome, SweepRequest, SystemStats, TagFilter, TurnRequest, UnprocessableWork,
     WaitUntil, WorkItem, WorkRequest,
 };
@@ -112,9 +112,7 @@ impl Provider for FaultProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        self.note_given_back(Method::AbandonTurn, delay, ignore_attempt);
-        let abandon = self.inner.abandon_orchestration_item(token, delay, ignore_attempt);
-        self.call_unit(Method::AbandonTurn, abandon).await
+        self.give_back_turn(token, GiveBack { delay, ignore_attempt, cause: None }).await
     }
 
     async fn renew_orchestration_item_lock(
@@ -167,8 +165,7 @@ impl Provider for FaultProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        self.note_given_back(Method::AbandonWork, delay, ignore_attempt);
-        self.call_unit(Method::AbandonWork, self.inner.abandon_work_item(token, delay, ignore_attempt)).await
+        self.give_back_work(token, GiveBack { delay, ignore_attempt, cause: None }).await
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend: Duration) -> Result<(), ProviderError> {
@@ -327,6 +324,7 @@ impl Provider for FaultProvider {
                 suspect: attempts > 1,
                 orchestration: None,
                 progress: None,
+                last_cause: None,
             });
             return Ok(work.into_iter().collect());
         }
@@ -350,6 +348,20 @@ impl Provider for FaultProvider {
             first.item = instead;
         }
         Ok(work)
+    }
+
+    fn keeps_causes(&self) -> bool {
+        !self.plain && self.inner.keeps_causes()
+    }
+
+    async fn give_back_turn(&self, token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
+        let give_back = self.note_given_back(Method::AbandonTurn, give_back);
+        self.call_unit(Method::AbandonTurn, self.inner.give_back_turn(token, give_back)).await
+    }
+
+    async fn give_back_work(&self, token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
+        let give_back = self.note_given_back(Method::AbandonWork, give_back);
+        self.call_unit(Method::AbandonWork, self.inner.give_back_work(token, give_back)).await
     }
 
     fn separates_suspects(&self) -> bool {

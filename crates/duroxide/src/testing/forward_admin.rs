@@ -5,7 +5,7 @@ use duroxide_core::health::QueuedFor;
 
 use super::{FaultProvider, Method};
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
+    Bounces, DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
     InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
     PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
@@ -178,6 +178,11 @@ impl ProviderAdmin for FaultProvider {
     async fn queued_for(&self, instance: &str) -> Result<Option<QueuedFor>, ProviderError> {
         let admin = self.admin()?;
         self.call(Method::Admin, admin.queued_for(instance)).await
+    }
+
+    async fn bounces(&self, instance: &str) -> Result<Bounces, ProviderError> {
+        let admin = self.admin()?;
+        self.call(Method::Admin, admin.bounces(instance)).await
     }
 
     async fn health_facts(&self, overdue_ms: u64) -> Result<Option<HealthFacts>, ProviderError> {

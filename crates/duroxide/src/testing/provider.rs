@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::observer::Nobody;
 use super::{Fault, FaultSource, FrozeWhen, Line, Method, Observer};
 use crate::drop_after::drop_after;
-use crate::providers::{Provider, ProviderError, ProviderErrorKind, WorkItem};
+use crate::providers::{GiveBack, Provider, ProviderError, ProviderErrorKind, WorkItem};
 
 /// A store between the runtime and another store, whose calls fail as told. See [the module](super).
 pub struct FaultProvider {
@@ -162,9 +162,12 @@ impl FaultProvider {
         self.lock().instead_of_work.take()
     }
 
-    pub(super) fn note_given_back(&self, method: Method, delay: Option<Duration>, ignore_attempt: bool) {
+    /// Notes how something is given back; how the other store is told. A plain store knows no causes.
+    pub(super) fn note_given_back(&self, method: Method, give_back: GiveBack) -> GiveBack {
+        let GiveBack { delay, ignore_attempt, cause } = give_back;
         let noted = GivenBack { at: Instant::now(), delay, ignore_attempt };
         self.lock().given_back.entry(method).or_default().push(noted);
+        GiveBack { delay, ignore_attempt, cause: cause.filter(|_| !self.plain) }
     }
 
     /// Counts a call and says what happens to it.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use duroxide::providers::{
-    FetchedWork, Provider, ProviderAdmin, PruneOptions, SessionFetchConfig, SessionLimits, SessionOverlap,
-    Suspects, WorkItem, WorkRequest,
+    FetchedWork, GiveBack, Provider, ProviderAdmin, PruneOptions, SessionFetchConfig, SessionLimits,
+    SessionOverlap, Suspects, WorkItem, WorkRequest,
 };
 use duroxide_core::{ItemKind, columns_of};
 
 use super::Damage;
 use super::capabilities::activity_set;
-use super::items::{bulk_filter, happened, instance_name, message_item, tag_filter, work_item};
+use super::items::{bounce_cause, bulk_filter, happened, instance_name, message_item, tag_filter, work_item};
 use super::operations::{Completion, Disturbance, Message, UnlockedCall, Which, WorkCall};
 use super::pair::{Pair, ms, spend, which};
 use super::translation::{Token, without_token};
@@ -53,10 +53,12 @@ impl Pair {
                 }
                 Ok(())
             }
-            WorkCall::Abandon { token, delay, ignore_attempt } => {
-                let (token, delay) = (which(&self.work, *token), delay.map(ms));
-                let memory = self.memory.abandon_work_item(&token.memory, delay, *ignore_attempt).await;
-                let other = self.other.abandon_work_item(&token.other, delay, *ignore_attempt).await;
+            WorkCall::Abandon { token, delay, ignore_attempt, cause } => {
+                let (token, delay, ignore_attempt) =
+                    (which(&self.work, *token), delay.map(ms), *ignore_attempt);
+                let how = || GiveBack { delay, ignore_attempt, cause: bounce_cause(*cause) };
+                let memory = self.memory.give_back_work(&token.memory, how()).await;
+                let other = self.other.give_back_work(&token.other, how()).await;
                 if self.agree("abandon work", &memory, &other)? {
                     spend(&mut self.work, &token);
                 }

@@ -6,7 +6,8 @@ use duroxide::providers::{
     ExecutionMetadata, InstanceFilter, ScheduledActivityIdentifier, TagFilter, WorkItem,
 };
 use duroxide::{DispatcherCapabilityFilter, ErrorDetails, Event, EventKind, PoisonMessageType, SemverRange};
-use duroxide_core::ActivityDeadlines;
+use duroxide_core::limits::MAX_BOUNCE_TEXT_BYTES;
+use duroxide_core::{ActivityDeadlines, BounceCause};
 use semver::Version;
 
 use super::capabilities::activity_name;
@@ -15,6 +16,18 @@ use super::translation::Token;
 
 pub(crate) fn instance_name(instance: u8) -> String {
     format!("instance {instance}")
+}
+
+/// Why something is given back; often without a cause.
+pub(crate) fn bounce_cause(cause: u8) -> Option<BounceCause> {
+    let name = "Order".to_string();
+    match cause {
+        0 => Some(BounceCause::OrchestrationNotRegistered { name, version: Some("2.0.0".to_string()) }),
+        1 => Some(BounceCause::ActivityNotRegistered { name }),
+        2 => Some(BounceCause::NoStart),
+        3 => Some(BounceCause::Panicked { message: "é\0".repeat(MAX_BOUNCE_TEXT_BYTES) }),
+        _ => None,
+    }
 }
 
 impl Message {

@@ -72,6 +72,7 @@ const MUST_HAPPEN: &[&str] = &[
     "fetch turns",
     "fetch several turns",
     "fetch a suspect",
+    "fetch a turn with a cause",
     "fetch a held history",
     "fetch with put-back messages",
     "fetch an undecodable turn",

@@ -22,7 +22,7 @@ pub(crate) enum TurnCall {
     Fetch { lock: u16, filter: u8, handlers: Option<u8>, max_items: usize, suspects: bool, holding: bool },
     FetchPlain { lock: u16, filter: u8 },
     Ack { token: Which, commit: Commit },
-    Abandon { token: Which, delay: Option<u16>, ignore_attempt: bool },
+    Abandon { token: Which, delay: Option<u16>, ignore_attempt: bool, cause: u8 },
     Renew { token: Which, extend: u16 },
 }
 
@@ -49,6 +49,7 @@ pub(crate) enum WorkCall {
         token: Which,
         delay: Option<u16>,
         ignore_attempt: bool,
+        cause: u8,
     },
     Renew {
         token: Which,
@@ -386,8 +387,8 @@ fn turn_call() -> impl Strategy<Value = TurnCall> {
         4 => (1_u16..150, 0_u8..9).prop_map(|(lock, filter)| TurnCall::FetchPlain { lock, filter }),
         12 => (which(), commit()).prop_map(|(token, commit)| TurnCall::Ack { token, commit }),
         2 => (which(), wrong_commit()).prop_map(|(token, commit)| TurnCall::Ack { token, commit }),
-        4 => (which(), delay(), any::<bool>())
-            .prop_map(|(token, delay, ignore_attempt)| TurnCall::Abandon { token, delay, ignore_attempt }),
+        4 => (which(), delay(), any::<bool>(), 0_u8..8)
+            .prop_map(|(token, delay, ignore_attempt, cause)| TurnCall::Abandon { token, delay, ignore_attempt, cause }),
         2 => (which(), 1_u16..60).prop_map(|(token, extend)| TurnCall::Renew { token, extend }),
     ]
 }
@@ -409,8 +410,8 @@ fn work_call() -> impl Strategy<Value = WorkCall> {
             lock, session, limits, tags, activities, max_items, suspects
         }),
         4 => (which(), completion).prop_map(|(token, completion)| WorkCall::Ack { token, completion }),
-        3 => (which(), delay(), any::<bool>())
-            .prop_map(|(token, delay, ignore_attempt)| WorkCall::Abandon { token, delay, ignore_attempt }),
+        3 => (which(), delay(), any::<bool>(), 0_u8..8)
+            .prop_map(|(token, delay, ignore_attempt, cause)| WorkCall::Abandon { token, delay, ignore_attempt, cause }),
         2 => (which(), 1_u16..60).prop_map(|(token, extend)| WorkCall::Renew { token, extend }),
         3 => (which(), any::<u8>()).prop_map(|(token, details)| WorkCall::Progress { token, details }),
         1 => Just(WorkCall::Lost),

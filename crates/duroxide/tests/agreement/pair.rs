@@ -7,12 +7,12 @@ use std::time::Duration;
 use duroxide::clock::{Clock, ManualClock};
 use duroxide::providers::memory::MemoryProvider;
 use duroxide::providers::{
-    Enqueued, FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, Provider, ProviderAdmin,
+    Enqueued, FetchedTurn, GiveBack, HeldHistory, HistoryPart, OrchestrationItem, Provider, ProviderAdmin,
     ProviderError, ProviderErrorKind, SendOutcome, StartOutcome, Suspects, TurnRequest, WorkItem,
 };
 
 use super::capabilities::handler_set;
-use super::items::{capability_filter, commit_parts, instance_name, message_item, start_item};
+use super::items::{bounce_cause, capability_filter, commit_parts, instance_name, message_item, start_item};
 use super::operations::{Commit, INSTANCES, Operation, TurnCall, Which};
 use super::translation::{Both, Held, Incarnations, Token, in_words};
 use super::views::everything;
@@ -187,12 +187,12 @@ impl Pair {
                 self.agree_on_turns(memory.map(plain_turn), other.map(plain_turn))
             }
             TurnCall::Ack { token, commit } => self.ack_turn(*token, commit).await,
-            TurnCall::Abandon { token, delay, ignore_attempt } => {
+            TurnCall::Abandon { token, delay, ignore_attempt, cause } => {
                 let token = which(&self.turns, *token);
-                let delay = delay.map(ms);
-                let memory =
-                    self.memory.abandon_orchestration_item(&token.memory, delay, *ignore_attempt).await;
-                let other = self.other.abandon_orchestration_item(&token.other, delay, *ignore_attempt).await;
+                let (delay, ignore_attempt) = (delay.map(ms), *ignore_attempt);
+                let how = || GiveBack { delay, ignore_attempt, cause: bounce_cause(*cause) };
+                let memory = self.memory.give_back_turn(&token.memory, how()).await;
+                let other = self.other.give_back_turn(&token.other, how()).await;
                 if self.agree("abandon turn", &memory, &other)? {
                     spend(&mut self.turns, &token);
                 }
@@ -256,6 +256,9 @@ impl Pair {
         if let Some(facts) = &memory.facts {
             if facts.suspect {
                 self.count("fetch a suspect");
+            }
+            if facts.last_cause.is_some() {
+                self.count("fetch a turn with a cause");
             }
             if facts.history == HistoryPart::Held {
                 self.count("fetch a held history");

@@ -94,5 +94,6 @@ async fn management_of(admin: &dyn ProviderAdmin, instance: &str, lines: &mut Ve
     }
     line("children", in_words(&admin.list_children(instance).await));
     line("parent", in_words(&admin.get_parent_id(instance).await));
+    line("bounces", in_words(&admin.bounces(instance).await));
     line("tree", in_words(&admin.get_instance_tree(instance).await));
 }

@@ -9,6 +9,7 @@ mod common;
 #[allow(dead_code, reason = "other test files use the rest")]
 mod recorder;
 
+mod causes;
 mod compatibility;
 mod deletion;
 mod draining;

@@ -17,7 +17,9 @@ async fn messages_of_poisoned(events: &[String]) -> String {
     let details = world.failure("p").await;
     let ErrorDetails::Poison { message, .. } = details else { panic!("{details:?}") };
     runtime.shutdown(None).await;
-    message
+    let (cause, messages) = message.split_once("; messages: ").expect("the cause comes first");
+    assert!(cause.starts_with("cause: orchestration Missing "), "{cause}");
+    messages.to_string()
 }
 
 #[tokio::test(start_paused = true)]

@@ -103,7 +103,10 @@ async fn e2e_unregistered_orchestration_eventually_poisons() {
             attempt_count: max_attempts + 1,
             max_attempts,
             message_type: PoisonMessageType::Orchestration { instance: "o".to_string(), execution_id: 1 },
-            message: serde_json::to_string(&[start]).expect("JSON"),
+            message: format!(
+                "cause: orchestration Missing 2.0.0 is registered on no live node; messages: {}",
+                serde_json::to_string(&[start]).expect("JSON")
+            ),
         };
         assert_eq!(details, expected);
         let text =
@@ -156,7 +159,10 @@ async fn e2e_unregistered_activity_eventually_poisons() {
                 activity_name: "Missing".to_string(),
                 activity_id: 2,
             },
-            message: serde_json::to_string(&work).expect("JSON"),
+            message: format!(
+                "cause: activity Missing is registered on no live node; messages: {}",
+                serde_json::to_string(&[work]).expect("JSON")
+            ),
         };
         assert_eq!(details, expected);
         let text =

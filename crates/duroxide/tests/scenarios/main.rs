@@ -1,9 +1,11 @@
 //! Whole programs, as people write them.
 
+mod causes;
 mod promises;
 mod rolling_deployment;
 mod sagas;
 mod sessions;
 mod shutdown;
+mod stated_causes;
 mod time_by_hand;
 mod values;

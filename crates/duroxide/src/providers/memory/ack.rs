@@ -43,6 +43,7 @@ impl State {
         }
         row.suspicion = Suspicion::Clean;
         row.not_before = 0;
+        row.bounce = None;
         row.updated_at = now;
         if commit.execution_id >= row.current_execution_id {
             let continues = status == Some(Status::ContinuedAsNew);

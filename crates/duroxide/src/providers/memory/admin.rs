@@ -9,7 +9,7 @@ use super::read::{count, decoded_events};
 use super::rows::{ExecutionRow, InstanceRow, Ms, Status};
 use super::state::State;
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
+    Bounces, DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
     InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
     PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
@@ -199,6 +199,10 @@ impl ProviderAdmin for MemoryProvider {
 
     async fn queued_for(&self, instance: &str) -> Result<Option<QueuedFor>, ProviderError> {
         Ok(self.with_state(|state, now| state.queued_for(now, instance)))
+    }
+
+    async fn bounces(&self, instance: &str) -> Result<Bounces, ProviderError> {
+        self.with_state(|state, now| state.bounces(now, instance))
     }
 
     async fn health_facts(&self, overdue_ms: u64) -> Result<Option<HealthFacts>, ProviderError> {

@@ -11,12 +11,13 @@
 //! | `state` | all rows, lock checks |
 //! | `messages`, `turns`, `ack`, `work` | one queue operation each |
 //! | `sessions` | who owns sessions, and how many an owner runs at a time |
-//! | `read`, `deletion`, `admin` | everything without a lock |
+//! | `read`, `bounces`, `deletion`, `admin` | everything without a lock |
 //! | `nodes`, `sweep` | who works on the store, and what none of them can do |
 //! | `waiting` | who is woken when |
 
 mod ack;
 mod admin;
+mod bounces;
 mod corrupt;
 mod deletion;
 mod health;

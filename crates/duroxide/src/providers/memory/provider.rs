@@ -13,7 +13,7 @@ use super::MemoryProvider;
 use super::ack::TurnCommit;
 use crate::providers::fetch::{one_turn, one_work};
 use crate::providers::{
-    Enqueued, FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    Enqueued, FetchedTurn, FetchedWork, GiveBack, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,
     WorkRequest,
 };
@@ -65,7 +65,7 @@ impl Provider for MemoryProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        self.with_state(|state, now| state.abandon_turn(now, lock_token, delay, ignore_attempt))
+        self.give_back_turn(lock_token, GiveBack { delay, ignore_attempt, cause: None }).await
     }
 
     async fn renew_orchestration_item_lock(
@@ -101,7 +101,7 @@ impl Provider for MemoryProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        self.with_state(|state, now| state.abandon_work(now, lock_token, delay, ignore_attempt))
+        self.give_back_work(lock_token, GiveBack { delay, ignore_attempt, cause: None }).await
     }
 
     async fn renew_work_item_lock(
@@ -193,6 +193,18 @@ impl Provider for MemoryProvider {
         let work = self
             .fetch(&self.waiters.work, request.poll_timeout, |state, now| state.fetch_work(now, &request));
         Ok(work.await)
+    }
+
+    fn keeps_causes(&self) -> bool {
+        true
+    }
+
+    async fn give_back_turn(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
+        self.with_state(|state, now| state.give_back_turn(now, lock_token, give_back))
+    }
+
+    async fn give_back_work(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
+        self.with_state(|state, now| state.give_back_work(now, lock_token, give_back))
     }
 
     fn tells_outcomes(&self) -> bool {

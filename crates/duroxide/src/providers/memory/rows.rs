@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use duroxide_core::{
-    ErrorDetails, Event, ItemKind, ParentLink, Route, WorkItem, limits, pack_version, status,
+    BounceCause, ErrorDetails, Event, ItemKind, ParentLink, Route, WorkItem, limits, pack_version, status,
 };
 use semver::Version;
 
@@ -112,6 +112,13 @@ impl Suspicion {
     }
 }
 
+/// The last time that a row was given back for a cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeptCause {
+    pub(super) at: Ms,
+    pub(super) cause: BounceCause,
+}
+
 /// The order of an inbox: visible time, then arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MessageKey {
@@ -209,6 +216,8 @@ pub(super) struct InstanceRow {
     pub(super) route: Arc<Route>,
     pub(super) suspicion: Suspicion,
     pub(super) lock: Option<TurnLock>,
+    /// `None` if it was not given back for a cause since a turn was committed.
+    pub(super) bounce: Option<KeptCause>,
     pub(super) executions: BTreeMap<u64, ExecutionRow>,
     pub(super) kv: BTreeMap<String, KvEntry>,
     /// The fingerprint of the input that it was started with.
@@ -262,6 +271,7 @@ impl InstanceRow {
             route: Arc::new(Route::new(new.name, Some(new.version))),
             suspicion: Suspicion::Clean,
             lock: None,
+            bounce: None,
             executions: BTreeMap::from([(new.execution_id, ExecutionRow::started(now))]),
             kv: BTreeMap::new(),
             first_input: new.first_input,
@@ -378,9 +388,12 @@ pub(super) struct WorkRow {
     pub(super) key: WorkKey,
     pub(super) route: WorkRoute,
     pub(super) attempts: u32,
+    pub(super) queued_at: Ms,
+    /// The end of its delay, or when it was queued.
     pub(super) visible_at: Ms,
     pub(super) suspicion: Suspicion,
     pub(super) lock: Option<WorkLock>,
+    pub(super) bounce: Option<KeptCause>,
     pub(super) progress: Option<String>,
     pub(super) item: Stored<WorkItem>,
     pub(super) indexed: Option<WorkEntry>,

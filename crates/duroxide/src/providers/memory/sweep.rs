@@ -66,7 +66,7 @@ impl State {
         let mut doomed: Vec<(Ms, u64)> = self
             .work
             .iter()
-            .filter(|(_, row)| work_waits_since(row, now).is_some_and(|since| since <= cutoff))
+            .filter(|(_, row)| row.visible_at <= cutoff)
             .filter(|(_, row)| rule.is_out_of_reach(&work_need(row)))
             .map(|(seq, row)| (row.entry().ready_at, *seq))
             .filter(|(ready_at, _)| *ready_at <= now)
@@ -97,5 +97,5 @@ fn work_need(row: &WorkRow) -> Need {
 /// Since when an activity waits for a worker, if it does.
 fn work_waits_since(row: &WorkRow, now: Ms) -> Option<Ms> {
     let locked = row.lock.as_ref().is_some_and(|lock| now < lock.until);
-    (!locked && row.visible_at <= now).then_some(row.visible_at)
+    (!locked).then_some(row.queued_at)
 }

@@ -10,11 +10,11 @@ use duroxide_core::{
 };
 
 use super::ready::Pick;
-use super::rows::{ExecutionRow, InstanceRow, MessageKey, Ms, TurnKey, TurnLock, to_ms};
+use super::rows::{ExecutionRow, InstanceRow, KeptCause, MessageKey, Ms, TurnKey, TurnLock, to_ms};
 use super::state::State;
 use crate::clock::millis;
 use crate::providers::{
-    FetchedTurn, FilteredOut, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, Suspects,
+    FetchedTurn, FilteredOut, GiveBack, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, Suspects,
     TurnFacts, TurnRequest,
 };
 
@@ -149,6 +149,7 @@ impl State {
                 last_event_id: row.current_execution().map_or(0, ExecutionRow::last_event_id),
                 parent: row.parent(),
                 history: loaded.part,
+                last_cause: row.bounce.as_ref().map(|bounce| bounce.cause.clone()),
             }),
         };
         self.reindex_turn(instance);
@@ -191,14 +192,14 @@ impl State {
         admitted
     }
 
-    pub(super) fn abandon_turn(
+    pub(super) fn give_back_turn(
         &mut self,
         now: Ms,
         token: &str,
-        delay: Option<Duration>,
-        ignore_attempt: bool,
+        give_back: GiveBack,
     ) -> Result<(), ProviderError> {
-        let instance = self.holder_of_turn(now, "abandon_orchestration_item", token)?;
+        let GiveBack { delay, ignore_attempt, cause } = give_back;
+        let instance = self.holder_of_turn(now, "give_back_turn", token)?;
         let Some(row) = self.instances.get_mut(&instance) else { return Ok(()) };
         let Some(lock) = row.lock.take() else { return Ok(()) };
         if ignore_attempt {
@@ -213,6 +214,9 @@ impl State {
             Some(delay) if !lock.cancelled => now.saturating_add(to_ms(millis(delay))),
             Some(_) | None => 0,
         };
+        if let Some(cause) = cause {
+            row.bounce = Some(KeptCause { at: now, cause: cause.bounded() });
+        }
         self.reindex_turn(&instance);
         Ok(())
     }

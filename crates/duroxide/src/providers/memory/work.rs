@@ -7,11 +7,13 @@ use duroxide_core::{AppErrorKind, ErrorDetails, ItemKind, WorkItem, columns_of};
 
 use super::messages::check_message;
 use super::ready::Pick;
-use super::rows::{Ms, Stored, Suspicion, WorkKey, WorkLock, WorkRoute, WorkRow, to_ms};
+use super::rows::{KeptCause, Ms, Stored, Suspicion, WorkKey, WorkLock, WorkRoute, WorkRow, to_ms};
 use super::state::{State, check_instance, invalid};
 use super::turns::Fetched;
 use crate::clock::millis;
-use crate::providers::{FetchedWork, OrchestrationRef, ProviderError, Suspects, WaitingByTag, WorkRequest};
+use crate::providers::{
+    FetchedWork, GiveBack, OrchestrationRef, ProviderError, Suspects, WaitingByTag, WorkRequest,
+};
 
 /// Checks that an item belongs into the worker queue.
 pub(super) fn check_work(operation: &str, item: &WorkItem) -> Result<(), ProviderError> {
@@ -73,9 +75,11 @@ impl State {
             key: key.clone(),
             route,
             attempts: 0,
+            queued_at: now,
             visible_at: now,
             suspicion: Suspicion::Clean,
             lock: None,
+            bounce: None,
             progress: None,
             item: Stored::Value(item),
             indexed: None,
@@ -131,6 +135,7 @@ impl State {
         row.suspicion = row.suspicion.when_locked();
         row.attempts = row.attempts.saturating_add(1);
         let (attempts, progress) = (row.attempts, row.progress.clone());
+        let last_cause = row.bounce.as_ref().map(|bounce| bounce.cause.clone());
         let until = now.saturating_add(to_ms(millis(request.lock_timeout)));
         row.lock = Some(WorkLock { token: token.clone(), until });
         if let (Some(session_id), Some(config)) = (row.route.session_id.clone(), &request.session) {
@@ -141,7 +146,7 @@ impl State {
             .instances
             .get(item.instance())
             .map(|row| OrchestrationRef { name: row.name.clone(), version: row.version.clone() });
-        Some(FetchedWork { item, lock_token: token, attempts, suspect, orchestration, progress })
+        Some(FetchedWork { item, lock_token: token, attempts, suspect, orchestration, progress, last_cause })
     }
 
     /// Sets an undecodable work item aside and fails its activity, so that nobody waits for it in vain.
@@ -183,14 +188,14 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn abandon_work(
+    pub(super) fn give_back_work(
         &mut self,
         now: Ms,
         token: &str,
-        delay: Option<Duration>,
-        ignore_attempt: bool,
+        give_back: GiveBack,
     ) -> Result<(), ProviderError> {
-        let seq = self.holder_of_work(now, "abandon_work_item", token)?;
+        let GiveBack { delay, ignore_attempt, cause } = give_back;
+        let seq = self.holder_of_work(now, "give_back_work", token)?;
         let Some(row) = self.work.get_mut(&seq) else { return Ok(()) };
         row.lock = None;
         row.suspicion = row.suspicion.when_abandoned(ignore_attempt);
@@ -199,6 +204,9 @@ impl State {
         }
         if let Some(delay) = delay {
             row.visible_at = now.saturating_add(to_ms(millis(delay)));
+        }
+        if let Some(cause) = cause {
+            row.bounce = Some(KeptCause { at: now, cause: cause.bounded() });
         }
         self.reindex_work(seq);
         Ok(())

@@ -108,6 +108,10 @@ pub(super) fn ack(tx: &mut Tx<'_>, token: Token, commit: &mut TurnCommit) -> Res
     }
     row.recompute_ready_at(tx)?;
     save(tx, &row, &route)?;
+    if about.bounced {
+        let sql = "UPDATE instances SET bounced_at = NULL, bounce = NULL WHERE key = ?1";
+        tx.db.execute(sql, [row.key])?;
+    }
     if row.status.ends_instance() {
         // Apart from the rest: most turns end nothing, and these columns are indexed.
         let sql = "UPDATE instances SET status = ?2, ended_at = ?3 WHERE key = ?1";
@@ -146,6 +150,8 @@ struct Description {
     parent: Option<String>,
     route_name: String,
     route_version: String,
+    /// Whether a cause is kept.
+    bounced: bool,
 }
 
 /// The instance that the token holds, and the execution that the turn belongs to.
@@ -157,7 +163,8 @@ fn load_held(
     const SQL: &str = concat!(
         "SELECT ",
         queue_columns!(),
-        ", i.instance_id, i.name, i.version, i.parent_instance, i.route_name, i.route_version, ",
+        ", i.instance_id, i.name, i.version, i.parent_instance, i.route_name, i.route_version, \
+         i.bounced_at IS NOT NULL, ",
         execution_columns!(),
         " FROM instances i LEFT JOIN executions e ON e.instance_key = i.key AND e.execution_id = ?2 \
          WHERE i.key = ?1"
@@ -171,8 +178,9 @@ fn load_held(
             parent: row.get(AT + 3)?,
             route_name: row.get(AT + 4)?,
             route_version: row.get(AT + 5)?,
+            bounced: row.get(AT + 6)?,
         };
-        Ok((QueueRow::from_row(row)?, about, ExecutionRow::from_row(row, AT + 6)?))
+        Ok((QueueRow::from_row(row)?, about, ExecutionRow::from_row(row, AT + 7)?))
     })?;
     match found {
         Some(held) if held.0.is_held_by(token, tx.now) => Ok(held),

@@ -12,7 +12,7 @@ use super::token::Token;
 use super::tx::Tx;
 use super::{release_turn, work};
 use crate::clock::JumpListener;
-use crate::providers::{FetchedWork, ProviderError, TurnRequest, WorkRequest};
+use crate::providers::{self, FetchedWork, ProviderError, TurnRequest, WorkRequest};
 
 /// A message to the writer's thread.
 pub(super) enum Message {
@@ -202,8 +202,8 @@ impl Call for GiveBack {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), RollBack> {
         for token in &self.tokens {
             let given_back = match self.queue {
-                Queue::Turns => release_turn::abandon(tx, *token, None, true),
-                Queue::Work => work::abandon(tx, *token, None, true),
+                Queue::Turns => release_turn::give_back(tx, *token, providers::GiveBack::uncounted(None)),
+                Queue::Work => work::give_back(tx, *token, providers::GiveBack::uncounted(None)),
             };
             match given_back {
                 Ok(()) | Err(Fault::LockLost) => {}

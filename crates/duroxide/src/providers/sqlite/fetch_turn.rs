@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use duroxide_core::{
-    DispatcherCapabilityFilter, ItemKind, ParentLink, WhenUndecodable, WorkItem, can_replay, limits,
-    unpack_version,
+    BounceCause, DispatcherCapabilityFilter, ItemKind, ParentLink, WhenUndecodable, WorkItem, can_replay,
+    limits, unpack_version,
 };
 
+use super::bounces::kept_cause;
 use super::db::Db;
 use super::fault::Fault;
 use super::history::{self, StoredEvent};
@@ -215,6 +216,7 @@ struct Description {
     version: String,
     parent: Option<ParentLink>,
     last_event_id: u64,
+    last_cause: Option<BounceCause>,
 }
 
 impl Description {
@@ -310,6 +312,7 @@ fn take_loaded(
             last_event_id: about.last_event_id,
             parent: about.parent,
             history: part,
+            last_cause: about.last_cause,
         }),
     };
     Ok(Some(RawTurn { turn, history: events }))
@@ -320,7 +323,9 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
         "SELECT ",
         queue_columns!(),
         ", i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, i.parent_execution_id, \
-         i.parent_event_id, e.last_event_id, i.created_at FROM instances i LEFT JOIN executions e \
+         i.parent_event_id, e.last_event_id, i.created_at, ",
+        kept_cause!(),
+        " FROM instances i LEFT JOIN executions e \
          ON e.instance_key = i.key AND e.execution_id = i.current_execution_id WHERE i.key = ?1"
     );
     const AT: usize = QUEUE_COLUMNS;
@@ -340,6 +345,7 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
                 parent_event_id.map(from_column),
             ),
             last_event_id: row.get::<_, Option<i64>>(AT + 7)?.map_or(0, from_column),
+            last_cause: row.get::<_, Option<String>>(AT + 9)?.as_deref().and_then(BounceCause::from_stored),
         };
         Ok((QueueRow::from_row(row)?, about))
     })?;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use duroxide_core::WorkItem;
+use duroxide_core::{BounceCause, WorkItem};
 
 use super::db::Db;
 use super::fault::Fault;
@@ -145,10 +145,17 @@ pub(super) fn accepted(filter: &TagFilter) -> Option<Vec<String>> {
     }
 }
 
+/// What a worker is told besides the item.
+struct Told {
+    orchestration: Option<OrchestrationRef>,
+    progress: Option<String>,
+    last_cause: Option<BounceCause>,
+}
+
 /// Locks a ready work item. `None` when it had to be set aside.
 pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<FetchedWork>, Fault> {
     const SELECT: &str = "SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.tag, w.session_id, \
-         w.attempts, w.suspect, w.item, i.name, i.version, w.progress FROM work_items w \
+         w.attempts, w.suspect, w.item, i.name, i.version, w.progress, w.bounce FROM work_items w \
          LEFT JOIN instances i ON i.instance_id = w.instance_id WHERE w.id = ?1";
     const LOCK: &str = "UPDATE work_items SET ready_at = ?2, suspect = 1, suspect_before = ?3, attempts = ?4, \
          lock_nonce = ?5 WHERE id = ?1";
@@ -166,10 +173,14 @@ pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Op
             (Some(name), Some(version)) => Some(OrchestrationRef { name, version }),
             (None, _) | (_, None) => None,
         };
-        let progress: Option<String> = found.get(11)?;
-        Ok((row, orchestration, progress, from_json::<WorkItem>(found.get_ref(8)?)))
+        let told = Told {
+            orchestration,
+            progress: found.get(11)?,
+            last_cause: found.get::<_, Option<String>>(12)?.as_deref().and_then(BounceCause::from_stored),
+        };
+        Ok((row, told, from_json::<WorkItem>(found.get_ref(8)?)))
     })?;
-    let Some((row, orchestration, progress, decoded)) = found else {
+    let Some((row, told, decoded)) = found else {
         return Err(Fault::Corrupt("the index of ready work items names one that is not there".to_string()));
     };
     let item = match decoded {
@@ -193,7 +204,8 @@ pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Op
         lock_token: token.text(),
         attempts,
         suspect: row.suspect,
-        orchestration,
-        progress,
+        orchestration: told.orchestration,
+        progress: told.progress,
+        last_cause: told.last_cause,
     }))
 }

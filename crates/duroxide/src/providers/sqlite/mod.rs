@@ -19,6 +19,7 @@
 //! | `fetch_turn`, `ack_turn`, `release_turn`, `history` | turns |
 //! | `work`, `fetch_work`, `sessions` | work items |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
+//! | `bounces` | why turns and work items were given back |
 //! | `sweep` | work that no node can do |
 //! | `status`, `admin`, `delete`, `prune` | what clients and operators read and remove |
 //!
@@ -31,6 +32,7 @@
 
 mod ack_turn;
 mod admin;
+mod bounces;
 mod call;
 mod caller;
 mod db;

@@ -23,7 +23,7 @@ use super::{nodes, outcome, release_turn, sessions, status, sweep, work};
 use crate::providers::fetch::{one_turn, one_work};
 use crate::providers::plain_status::is_reached;
 use crate::providers::{
-    Enqueued, FetchedTurn, FetchedWork, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    Enqueued, FetchedTurn, FetchedWork, GiveBack, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ProviderErrorKind, RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter,
     TurnRequest, WaitUntil, WorkRequest,
 };
@@ -84,9 +84,7 @@ impl Provider for SqliteProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        const OPERATION: &str = "abandon_orchestration_item";
-        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, 0, move |tx| release_turn::abandon(tx, token, delay, ignore_attempt)).await
+        self.give_back_turn(lock_token, GiveBack { delay, ignore_attempt, cause: None }).await
     }
 
     async fn renew_orchestration_item_lock(
@@ -130,9 +128,7 @@ impl Provider for SqliteProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        const OPERATION: &str = "abandon_work_item";
-        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, 0, move |tx| work::abandon(tx, token, delay, ignore_attempt)).await
+        self.give_back_work(lock_token, GiveBack { delay, ignore_attempt, cause: None }).await
     }
 
     async fn renew_work_item_lock(
@@ -246,6 +242,22 @@ impl Provider for SqliteProvider {
     async fn fetch_work(&self, request: WorkRequest) -> Result<Vec<FetchedWork>, ProviderError> {
         let poll_timeout = request.poll_timeout;
         self.fetch(request, poll_timeout, Message::FetchWork).await
+    }
+
+    fn keeps_causes(&self) -> bool {
+        true
+    }
+
+    async fn give_back_turn(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
+        const OPERATION: &str = "give_back_turn";
+        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, 0, move |tx| release_turn::give_back(tx, token, give_back)).await
+    }
+
+    async fn give_back_work(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
+        const OPERATION: &str = "give_back_work";
+        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, 0, move |tx| work::give_back(tx, token, give_back)).await
     }
 
     fn tells_outcomes(&self) -> bool {

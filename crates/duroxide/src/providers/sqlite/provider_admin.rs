@@ -7,9 +7,9 @@ use duroxide_core::{DispatcherCapabilityFilter, Event};
 use super::health::EncodedRepair;
 use super::store::SqliteProvider;
 use super::values::{from_column, to_column};
-use super::{admin, delete, fetch_turn, health, listing, prune, work};
+use super::{admin, bounces, delete, fetch_turn, health, listing, prune, work};
 use crate::providers::{
-    DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
+    Bounces, DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
     InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
     PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
@@ -162,6 +162,11 @@ impl ProviderAdmin for SqliteProvider {
     async fn queued_for(&self, instance: &str) -> Result<Option<QueuedFor>, ProviderError> {
         let (now, instance) = (self.now(), instance.to_string());
         self.read_with("queued_for", move |db| health::queued_for(db, now, &instance)).await
+    }
+
+    async fn bounces(&self, instance: &str) -> Result<Bounces, ProviderError> {
+        let (now, instance) = (self.now(), instance.to_string());
+        self.read_with("bounces", move |db| bounces::of_instance(db, now, &instance)).await
     }
 
     async fn health_facts(&self, overdue_ms: u64) -> Result<Option<HealthFacts>, ProviderError> {

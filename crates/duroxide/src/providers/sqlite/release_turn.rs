@@ -8,14 +8,12 @@ use super::instance_row::{CANCELLED_WHILE_LOCKED, QueueRow};
 use super::token::Token;
 use super::tx::Tx;
 use super::values::after;
+use crate::providers::GiveBack;
 
 /// Gives an instance back.
-pub(super) fn abandon(
-    tx: &mut Tx<'_>,
-    token: Token,
-    delay: Option<Duration>,
-    ignore_attempt: bool,
-) -> Result<(), Fault> {
+pub(super) fn give_back(tx: &mut Tx<'_>, token: Token, give_back: GiveBack) -> Result<(), Fault> {
+    const KEEP_CAUSE: &str = "UPDATE instances SET bounced_at = ?2, bounce = ?3 WHERE key = ?1";
+    let GiveBack { delay, ignore_attempt, cause } = give_back;
     let mut row = QueueRow::held_by(tx, token)?;
     if !ignore_attempt {
         count_ended_attempt(tx.db, &row)?;
@@ -30,6 +28,9 @@ pub(super) fn abandon(
     row.lock = None;
     row.recompute_ready_at(tx)?;
     row.save(tx.db)?;
+    if let Some(cause) = cause {
+        tx.db.execute(KEEP_CAUSE, (row.key, tx.now, cause.bounded().to_stored()))?;
+    }
     Ok(())
 }
 

@@ -113,8 +113,8 @@ fn waiting_turns(db: &Db, now: Ms, key: &RoutingKey) -> Result<(u64, Ms), Fault>
 
 /// How many activities wait, and since when.
 fn waiting_work(db: &Db, now: Ms, name: &str, tag: Option<&str>) -> Result<(u64, Ms), Fault> {
-    const SQL: &str = "SELECT count(*), coalesce(min(visible_at), 0) FROM work_items \
-         WHERE tag = ?1 AND name = ?2 AND visible_at <= ?3 AND (lock_nonce = ?4 OR ready_at <= ?3)";
+    const SQL: &str = "SELECT count(*), coalesce(min(coalesce(waiting_since, visible_at)), 0) FROM work_items \
+         WHERE tag = ?1 AND name = ?2 AND (lock_nonce = ?4 OR ready_at <= ?3)";
     let found: Option<(i64, Ms)> =
         db.first(SQL, (tag.unwrap_or_default(), name, now, UNLOCKED), |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(found.map_or((0, 0), |(count, since)| (from_column(count), since)))

@@ -11,7 +11,7 @@ use super::sessions;
 use super::token::{Token, UNLOCKED};
 use super::tx::Tx;
 use super::values::{Ms, after, from_column, to_column};
-use crate::providers::WaitingByTag;
+use crate::providers::{GiveBack, WaitingByTag};
 
 /// A work item as the queue sees it.
 #[derive(Debug)]
@@ -143,19 +143,18 @@ pub(super) fn ack(
 }
 
 /// Gives a work item back.
-pub(super) fn abandon(
-    tx: &mut Tx<'_>,
-    token: Token,
-    delay: Option<Duration>,
-    ignore_attempt: bool,
-) -> Result<(), Fault> {
+pub(super) fn give_back(tx: &mut Tx<'_>, token: Token, give_back: GiveBack) -> Result<(), Fault> {
     // With the attempt ignored, an expiry before it still counts.
     const SQL: &str = "UPDATE work_items SET lock_nonce = ?4, visible_at = coalesce(?5, visible_at), \
          ready_at = coalesce(?5, visible_at), suspect = (?6 AND suspect_before), suspect_before = 0, \
-         attempts = max(attempts - ?6, 0) \
+         attempts = max(attempts - ?6, 0), \
+         waiting_since = CASE WHEN ?5 IS NULL THEN waiting_since ELSE coalesce(waiting_since, visible_at) END, \
+         bounced_at = CASE WHEN ?7 IS NULL THEN bounced_at ELSE ?3 END, bounce = coalesce(?7, bounce) \
          WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3 RETURNING tag, session_id, name, ready_at";
+    let GiveBack { delay, ignore_attempt, cause } = give_back;
     let visible_at: Option<Ms> = delay.map(|delay| after(tx.now, delay));
-    let params = (token.key, token.nonce, tx.now, UNLOCKED, visible_at, ignore_attempt);
+    let cause = cause.map(|cause| cause.bounded().to_stored());
+    let params = (token.key, token.nonce, tx.now, UNLOCKED, visible_at, ignore_attempt, cause);
     let released = tx.db.first(SQL, params, |row| Ok((Place::from_row(row)?, row.get::<_, Ms>(3)?)))?;
     let (place, ready_at) = released.ok_or(Fault::LockLost)?;
     tx.effects.work_ready(ready_at);
