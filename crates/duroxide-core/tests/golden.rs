@@ -1,4 +1,4 @@
-//! The stored form of every event, work item and error, kept byte for byte in `golden/v1`.
+//! The stored form of every event, work item, error and cause of a bounce, kept byte for byte in `golden/v1`.
 //!
 //! What is stored once is read forever. A file that no longer matches means that this build could not read,
 //! or would write differently, what a released build has stored; the code is wrong, not the file.
@@ -137,6 +137,12 @@ fn every_error_keeps_its_stored_form() {
 }
 
 #[test]
+fn every_cause_of_a_bounce_keeps_its_stored_form() {
+    let files = check_all("causes", samples::bounce_causes(), samples::bounce_cause_name, |value| value);
+    assert_eq!(files, files_in("causes"), "a stored kind of cause is never removed");
+}
+
+#[test]
 fn an_existing_file_is_changed_only_when_told_twice() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let path = directory.join("golden_refusal.json");
@@ -179,6 +185,9 @@ fn a_form_without_the_optional_fields_decodes_to_their_defaults() {
         check_older_form(&Event { source_event_id: None, ..event(minimal) });
     }
     for minimal in samples::work_items().into_iter().filter_map(|sample| sample.minimal) {
+        check_older_form(&minimal);
+    }
+    for minimal in samples::bounce_causes().into_iter().filter_map(|sample| sample.minimal) {
         check_older_form(&minimal);
     }
     for minimal in samples::error_details().into_iter().filter_map(|sample| sample.minimal) {

@@ -1,5 +1,7 @@
 //! The pure rules of the stored model: codec, ids, error texts, versions, columns.
 
+#[path = "model/bounces.rs"]
+mod bounces;
 #[path = "model/capabilities.rs"]
 mod capabilities;
 #[path = "model/codec.rs"]

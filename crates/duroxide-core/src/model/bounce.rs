@@ -15,6 +15,7 @@ pub enum BounceCause {
         /// Its name.
         name: String,
         /// The version that is needed; `None` if the node chooses one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<String>,
     },
     /// The node has no handler for the activity.

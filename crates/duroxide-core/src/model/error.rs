@@ -40,7 +40,8 @@ pub enum ErrorDetails {
         max_attempts: u32,
         /// What kind of message it is and whose.
         message_type: PoisonMessageType,
-        /// The messages themselves as JSON, for whoever must find the cause.
+        /// Why it came to that, as far as it is known, and the messages themselves as JSON:
+        /// `cause: orchestration Order 2.0.0 is registered on no live node; messages: [...]`.
         message: String,
     },
 }

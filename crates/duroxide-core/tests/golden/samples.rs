@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use duroxide_core::{
-    ActivityDeadlines, AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, KvEntry,
+    ActivityDeadlines, AppErrorKind, BounceCause, ConfigErrorKind, ErrorDetails, Event, EventKind, KvEntry,
     PoisonMessageType, RetriedCall, WorkItem,
 };
 
@@ -212,6 +212,19 @@ samples_of! {
         message_type: PoisonMessageType::Orchestration { instance: s("order-42"), execution_id: 2 },
         message: s("[]"),
     };
+}}
+
+samples_of! {
+    /// Every cause of a bounce.
+    bounce_causes, bounce_cause_name, BounceCause {
+    OrchestrationNotRegistered: BounceCause::OrchestrationNotRegistered { name: s("Order"), version: some("2.0.0") },
+        minimal: BounceCause::OrchestrationNotRegistered { name: s("Order"), version: None };
+    ActivityNotRegistered: BounceCause::ActivityNotRegistered { name: s("Charge") };
+    VersionNotReplayed: BounceCause::VersionNotReplayed { pinned: s("2.1.0"), supported: s("1.0.0 to 2.0.0") };
+    Undecodable: BounceCause::Undecodable { error: s("event at position 3: EOF while parsing") };
+    NoStart: BounceCause::NoStart;
+    Nondeterministic: BounceCause::Nondeterministic { diff: s("schedule mismatch") };
+    Panicked: BounceCause::Panicked { message: s("index out of bounds") };
 }}
 
 samples_of! {
