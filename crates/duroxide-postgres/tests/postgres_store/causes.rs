@@ -1,6 +1,11 @@
 //! In PostgreSQL: every kind of bounce is stated.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::Client;
+use duroxide::providers::support::one_turn;
+use duroxide::providers::{BounceCause, Bounces, GiveBack, Provider as _, ProviderAdmin as _};
 
 use crate::stated_causes::{self, Store};
 use crate::support::{corrupt, new_schema, open, options};
@@ -48,4 +53,26 @@ async fn an_event_that_does_not_decode_is_named() {
         assert_eq!(changed, 1);
     };
     stated_causes::check_undecodable(store(&schema).await, spoil).await;
+}
+
+/// A build before commits a turn and leaves the columns of the cause as they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cause_from_before_a_turn_that_an_earlier_build_committed_is_none() {
+    let schema = new_schema();
+    let store = open(options(&schema)).await;
+    Client::new(Arc::new(open(options(&schema)).await))
+        .start_orchestration("a", "O", "")
+        .await
+        .expect("started");
+    let fetch = || store.fetch_turns(one_turn(Duration::from_secs(60), Duration::ZERO, None));
+    let turn = fetch().await.expect("fetched").pop().expect("it is ready");
+    let because = GiveBack { cause: Some(BounceCause::NoStart), ..GiveBack::default() };
+    store.give_back_turn(&turn.lock_token, because).await.expect("held");
+    let cause = store.bounces("a").await.expect("known").turn.map(|bounce| bounce.cause);
+    assert_eq!(cause, Some(BounceCause::NoStart));
+    let committed = "UPDATE {s}.queues SET updated_at = bounced_at + 1, revision = revision + 1";
+    assert_eq!(corrupt(&schema, committed, &[]).await, 1);
+    assert_eq!(store.bounces("a").await.expect("known"), Bounces::default());
+    let turn = fetch().await.expect("fetched").pop().expect("it is ready");
+    assert_eq!(turn.facts.expect("told").last_cause, None);
 }

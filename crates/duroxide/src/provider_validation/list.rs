@@ -138,10 +138,10 @@ macro_rules! __for_each_provider_validation {
                 what_was_given_back_is_told_with_its_next_attempt,
             }
             sweeping {
-                an_activity_that_backs_off_waits_since_it_was_queued,
                 what_no_live_node_can_do_is_named,
                 without_a_live_node_everything_is_named,
                 only_what_waits_is_counted_and_since_then,
+                an_activity_that_backs_off_waits_since_it_was_queued,
                 a_cancelled_instance_is_anybody_s,
                 nothing_is_swept_while_somebody_may_come,
                 what_is_swept_is_locked_and_can_be_ended,
