@@ -204,7 +204,7 @@ impl WorkingSet<'_> {
 pub(crate) async fn waiting_by_tag(conn: &Conn<'_>, manual: Option<Ms>) -> Result<Vec<WaitingByTag>, Fault> {
     const SQL: &str = "WITH c AS MATERIALIZED (SELECT coalesce($1::bigint, \
            (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now) \
-         SELECT w.tag, count(*), (SELECT now FROM c) - min(w.visible_at) FROM {s}.work_items w \
+         SELECT w.tag, count(*), (SELECT now FROM c) - min(coalesce(w.waiting_since, w.visible_at)) FROM {s}.work_items w \
          WHERE w.lock_nonce IS NULL OR w.ready_at <= (SELECT now FROM c) GROUP BY w.tag ORDER BY w.tag";
     let rows = conn.query(SQL, &[&manual]).await?;
     let waiting = rows.iter().map(|row| {

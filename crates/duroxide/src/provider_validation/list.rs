@@ -250,6 +250,7 @@ macro_rules! __for_each_provider_validation {
                 a_worker_for_nothing_gets_nothing,
                 a_tag_survives_abandons_and_expiry,
                 waiting_work_is_counted_by_tag,
+                the_age_by_tag_goes_on_while_an_activity_backs_off,
             }
             sessions {
                 a_worker_without_sessions_gets_none_of_theirs,

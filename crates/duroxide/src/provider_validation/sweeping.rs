@@ -45,6 +45,12 @@ impl Store<'_> {
         found
     }
 
+    async fn waits_for(&self, name: &str) -> Duration {
+        let found = self.findings().await;
+        let of_name = found.iter().find(|work| work.what == work_need(name, None));
+        of_name.expect("it waits").oldest_age
+    }
+
     async fn swept_turns(&self, max_items: usize) -> Vec<FetchedTurn> {
         let request = self.sweep(max_items);
         self.provider.fetch_unprocessable_turns(request).await.expect("a sweep does not fail")
@@ -192,30 +198,24 @@ pub async fn an_activity_that_backs_off_waits_since_it_was_queued(factory: &dyn 
         return;
     }
     store.queue_work(activity("a", 1)).await;
-    store.queue_work(routed_activity("a", 2, Some("s"), None)).await;
+    store.queue_work(named(routed_activity("a", 2, Some("s"), None), "Other", None)).await;
     factory.advance(MOMENT).await;
-    for waited in 1..=3 {
+    let other = (work_need("Other", None), 1, MissingCapability::LiveNode);
+    let backs_off = (work_need("Act", None), 1, MissingCapability::LiveNode);
+    for attempt in 1..=3 {
         let work = store.work().await;
-        assert_eq!(work.attempts, waited);
-        assert_eq!(store.found().await, [(work_need("Act", None), 1, MissingCapability::LiveNode)]);
+        assert_eq!((store.found().await, work.attempts), (vec![other.clone()], attempt), "under way");
         store.abandon_work(&work, Some(store.lock), false).await;
         for _ in 0..2 {
-            let found = store.findings().await;
-            let [UnprocessableWork { what, count: 2, oldest_age, .. }] = found.as_slice() else {
-                panic!("both wait: {found:?}")
-            };
-            assert_eq!(*what, work_need("Act", None));
-            assert!(
-                *oldest_age >= MOMENT + store.lock * (waited - 1),
-                "{oldest_age:?} after {waited} attempts"
-            );
+            assert_eq!(store.found().await, [backs_off.clone(), other.clone()], "after {attempt} attempts");
+            let waited = store.waits_for("Act").await;
+            assert!(waited >= MOMENT + store.lock * (attempt - 1), "{waited:?} after {attempt} attempts");
             factory.advance(store.lock / 2).await;
         }
     }
     let work = store.work().await;
     store.abandon_work(&work, None, true).await;
-    let found = store.findings().await;
-    assert!(found[0].oldest_age >= MOMENT + store.lock * 3, "given back without a delay: {found:?}");
+    assert!(store.waits_for("Act").await >= MOMENT + store.lock * 3, "given back without a delay");
 }
 
 /// An instance with a cancel needs no handler: any node that replays it will do.

@@ -102,3 +102,18 @@ pub async fn waiting_work_is_counted_by_tag(factory: &dyn ProviderFactory) {
     assert_eq!(counts, [(None, 1), (Some("gpu"), 1)]);
     assert!(by_tag.last().is_some_and(|gpu| gpu.oldest_age < store.lock), "only the new one is left");
 }
+
+/// An activity that was given back with a delay goes on waiting: its age is that of the whole wait.
+pub async fn the_age_by_tag_goes_on_while_an_activity_backs_off(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    let Some(admin) = store.provider.as_management_capability() else { return };
+    store.queue_work(tagged(1, None)).await;
+    for attempt in 1..=3 {
+        let work = store.work().await;
+        store.abandon_work(&work, Some(store.lock), false).await;
+        let by_tag = admin.waiting_by_tag().await.expect("counted");
+        assert_eq!(by_tag.iter().map(|waiting| waiting.waiting).collect::<Vec<_>>(), [1]);
+        assert!(by_tag[0].oldest_age >= store.lock * (attempt - 1), "{by_tag:?} after {attempt} attempts");
+        factory.advance(store.lock).await;
+    }
+}

@@ -91,7 +91,7 @@ pub struct WaitingByTag {
     pub tag: Option<String>,
     /// How many wait, not counting those in progress.
     pub waiting: usize,
-    /// How long the oldest of them has been waiting, by the store's clock.
+    /// How long the oldest of them has been waiting, by the store's clock: since it was queued, backoffs included.
     pub oldest_age: std::time::Duration,
 }
 

@@ -233,9 +233,9 @@ impl State {
     pub(super) fn waiting_by_tag(&self, now: Ms) -> Vec<WaitingByTag> {
         let mut by_tag: BTreeMap<Option<String>, (usize, Ms)> = BTreeMap::new();
         for row in self.work.values().filter(|row| row.lock.as_ref().is_none_or(|lock| lock.until <= now)) {
-            let (waiting, oldest) = by_tag.entry(row.route.tag.clone()).or_insert((0, row.visible_at));
+            let (waiting, oldest) = by_tag.entry(row.route.tag.clone()).or_insert((0, row.queued_at));
             *waiting += 1;
-            *oldest = row.visible_at.min(*oldest);
+            *oldest = row.queued_at.min(*oldest);
         }
         let waiting = by_tag.into_iter().map(|(tag, (waiting, oldest))| {
             let age = u64::try_from(now.saturating_sub(oldest)).unwrap_or(0);

@@ -183,7 +183,7 @@ pub(super) fn record_progress(tx: &Tx<'_>, token: Token, details: &str) -> Resul
 
 /// What waits for a worker, by tag.
 pub(super) fn waiting_by_tag(db: &Db, now: Ms) -> Result<Vec<WaitingByTag>, Fault> {
-    const SQL: &str = "SELECT tag, count(*), min(visible_at) FROM work_items \
+    const SQL: &str = "SELECT tag, count(*), min(coalesce(waiting_since, visible_at)) FROM work_items \
          WHERE lock_nonce = ?1 OR ready_at <= ?2 GROUP BY tag ORDER BY tag";
     let waiting = db.all(SQL, (UNLOCKED, now), |row| {
         let (tag, waiting, oldest): (String, i64, Ms) = (row.get(0)?, row.get(1)?, row.get(2)?);
