@@ -83,7 +83,7 @@ pub(super) async fn ack(
             || !node.pause(outage.next()).await;
         if let_go {
             let delay = (refused > 0).then_some(node.options.unregistered_backoff.max_delay);
-            return match give_back(node, Queue::Activities, token, delay, true).await {
+            return match give_back(node, Queue::Activities, token, delay, lock.takes_attempt_back()).await {
                 GivenBack::LockWasGone if !lock.was_out_of_reach() => Acked::Earlier,
                 GivenBack::LockWasGone | GivenBack::Yes | GivenBack::No => Acked::Spoiled,
             };

@@ -21,6 +21,7 @@ use super::insist::answer_in_time;
 use super::keeper::KeptLock;
 use super::life;
 use super::node::Node;
+use super::probation::SuspectPlace;
 use super::registry::ActivityHandler;
 use super::sessions::SessionTurn;
 use super::suspects::Queue;
@@ -94,6 +95,7 @@ impl Work {
 
 /// One fetch of an activity.
 struct Attempt {
+    /// This one among all fetches, those that were forgiven included.
     number: u32,
     token: String,
     orchestration: Option<OrchestrationRef>,
@@ -127,8 +129,8 @@ impl Ended {
 }
 
 /// Processes one fetched activity to its ack, or gives it back.
-pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
-    let FetchedWork { item, lock_token, attempts, orchestration, progress, .. } = fetched;
+pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, mut slot: Slot) {
+    let FetchedWork { item, lock_token, attempts, forgiven, orchestration, progress, .. } = fetched;
     let lock = node.keeper.keep(Queue::Activities, &lock_token);
     let json = item.clone();
     let Some(work) = Work::of(item) else {
@@ -164,8 +166,9 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     if !say_begun(&node, &work, &lock).await {
         return abandon(&node, Queue::Activities, &lock_token, None, true).await;
     }
-    let attempt = Attempt { number: attempts, token: lock_token, orchestration, progress };
-    run(&node, attempt, &lock, work, handler).await;
+    let number = attempts.saturating_add(forgiven);
+    let attempt = Attempt { number, token: lock_token, orchestration, progress };
+    run(&node, attempt, &lock, work, handler, slot.take_place()).await;
     drop((turn, slot));
 }
 
@@ -230,6 +233,7 @@ async fn run(
     lock: &KeptLock,
     work: Work,
     handler: Arc<dyn ActivityHandler>,
+    place: Option<SuspectPlace>,
 ) {
     let key = work.key();
     let token = &attempt.token.clone();
@@ -238,7 +242,8 @@ async fn run(
     let facts = context.facts().clone();
     life::activity_started(node, &facts);
     let began = tokio::time::Instant::now();
-    let ended = run_handler(node, handler, context, &work, lock, &cancelled).await;
+    let activity = run_handler(node, handler, context, &work, lock, &cancelled);
+    let ended = SuspectPlace::watch(place, node, lock, token, activity).await;
     life::handler_ended(node, &facts, ended.word(), began.elapsed());
     let completion = match ended {
         Ended::Returned(result) => match checked(&work, result) {
@@ -265,7 +270,9 @@ async fn run(
             }
             return;
         }
-        Ended::Released => return abandon(node, Queue::Activities, token, None, true).await,
+        Ended::Released => {
+            return abandon(node, Queue::Activities, token, None, lock.takes_attempt_back()).await;
+        }
     };
     let acked = ack(node, token, lock, Some(completion.clone()), Insistence::KeepTrying).await;
     // What did not reach the store will be run again, perhaps elsewhere, and is counted there.

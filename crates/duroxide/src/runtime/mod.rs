@@ -26,6 +26,7 @@ mod name_labels;
 mod node;
 pub mod observability;
 mod options;
+mod probation;
 #[doc(hidden)]
 pub mod process;
 mod questions;

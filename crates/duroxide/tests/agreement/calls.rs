@@ -39,7 +39,8 @@ impl Pair {
                     tags: tag_filter(*tags),
                     activities: activity_set(activities.filter(|_| self.has_capabilities())),
                     max_items: *max_items,
-                    suspects: if *suspects { Suspects::AdmitOne } else { Suspects::Refuse },
+                    suspects: if *suspects { Suspects::AtMost(1) } else { Suspects::Refuse },
+                    holder: duroxide::providers::LockHolder::UNKNOWN,
                 };
                 self.fetch_work(request).await
             }

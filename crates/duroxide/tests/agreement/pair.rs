@@ -169,7 +169,8 @@ impl Pair {
                     filter: capability_filter(*filter),
                     handlers: handler_set(handlers),
                     max_items: *max_items,
-                    suspects: if *suspects { Suspects::AdmitOne } else { Suspects::Refuse },
+                    suspects: if *suspects { Suspects::AtMost(1) } else { Suspects::Refuse },
+                    holder: duroxide::providers::LockHolder::UNKNOWN,
                     held: Arc::new(if *holding { held.clone() } else { Held::default() }),
                 };
                 let memory = self.memory.fetch_turns(request(&self.held.memory)).await;
