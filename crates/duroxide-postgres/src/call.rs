@@ -97,6 +97,9 @@ pub(crate) enum Task {
         token: Token,
         details: String,
     },
+    ForgiveAttempt {
+        token: Token,
+    },
     AsideMessages {
         token: Token,
         aside: Vec<AsideMessage>,
@@ -125,6 +128,7 @@ impl Task {
             Self::Progress { details, .. } => details.len(),
             Self::RefuseTurn { .. }
             | Self::AbandonTurn { .. }
+            | Self::ForgiveAttempt { .. }
             | Self::RenewTurn { .. }
             | Self::RefuseWork { .. }
             | Self::AbandonWork { .. }
@@ -164,6 +168,7 @@ impl Task {
             | Self::AbandonWork { token, .. }
             | Self::RenewWork { token, .. }
             | Self::Progress { token, .. }
+            | Self::ForgiveAttempt { token }
             | Self::AsideWork { token, .. } => {
                 wanted.work.insert(token.key);
             }
@@ -208,6 +213,7 @@ impl Task {
             }
             Self::RenewWork { token, extend_for } => Ok(set.renew_work(*token, *extend_for)?),
             Self::Progress { token, details } => Ok(set.record_progress(*token, details)?),
+            Self::ForgiveAttempt { token } => Ok(set.forgive_attempt(*token)?),
             Self::AsideMessages { token, aside, left } => {
                 Ok(set.set_messages_aside(*token, aside, *left).await?)
             }

@@ -52,6 +52,7 @@ const CHANGE_WORK: &str = "UPDATE {s}.work_items w SET lock_nonce = u.nonce, vis
        $7::bigint[]) AS u (id, nonce, v, r, s, b, a) WHERE w.id = u.id";
 const PROGRESS: &str = "UPDATE {s}.work_items w SET progress = u.text \
      FROM unnest($1::bigint[], $2::text[]) AS u (id, text) WHERE w.id = u.id";
+const FORGIVE: &str = "UPDATE {s}.work_items w SET forgiven = w.forgiven + 1 WHERE w.id = ANY($1::bigint[])";
 const USE_SESSIONS: &str = "UPDATE {s}.sessions s SET last_activity_at = $3::bigint, \
      locked_until = greatest(s.locked_until, u.until) \
      FROM unnest($1::text[], $2::bigint[]) AS u (id, until) WHERE s.session_id = u.id";
@@ -260,6 +261,9 @@ impl WorkingSet<'_> {
             let rows = &writes.progress;
             let texts = column!(rows, (_, text) => to_text(text).into_owned());
             pipeline.add(PROGRESS, values![column!(rows, (id, _) => *id), texts]);
+        }
+        if !writes.forgiven.is_empty() {
+            pipeline.add(FORGIVE, values![writes.forgiven.clone()]);
         }
     }
 }

@@ -23,8 +23,8 @@ use super::{
     sweeper,
 };
 use crate::client::Client;
-use crate::providers::{LockHolder, Provider};
 use crate::providers::memory::MemoryProvider;
+use crate::providers::{LockHolder, Provider};
 
 /// Fetches of each queue in flight: one waits in the store while the other's items are started.
 const FETCHERS_PER_QUEUE: usize = 2;

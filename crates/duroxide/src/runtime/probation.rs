@@ -69,7 +69,10 @@ impl Previous {
 }
 
 /// The nodes, if they are needed to judge one of these items. Without an answer every expired lock is suspicious.
-pub(super) async fn nodes_to_judge(node: &Node, mut items: impl Iterator<Item = Previous>) -> Vec<NodeRecord> {
+pub(super) async fn nodes_to_judge(
+    node: &Node,
+    mut items: impl Iterator<Item = Previous>,
+) -> Vec<NodeRecord> {
     if !items.any(|item| item.needs_nodes(node)) || !node.provider.keeps_nodes() {
         return Vec::new();
     }

@@ -285,7 +285,11 @@ mod tests {
         assert_eq!(suspects.room(Queue::Turns), 2);
         assert_eq!(suspects.ask(Queue::Turns, Suspicion::Some { group: 1 }), Answer::QueueTaken);
         enter(&suspects, Queue::Turns, Suspicion::Some { group: 2 });
-        assert_eq!(suspects.ask(Queue::Turns, of_three), Answer::QueueTaken, "two run, and one is of a group of two");
+        assert_eq!(
+            suspects.ask(Queue::Turns, of_three),
+            Answer::QueueTaken,
+            "two run, and one is of a group of two"
+        );
         assert_eq!(suspects.ask(Queue::Turns, Suspicion::None), Answer::MayRun(None));
         assert_eq!(suspects.room(Queue::Activities), usize::MAX, "the other queue is not concerned");
         suspects.end(first);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use duroxide::clock::{Clock, ManualClock};
 use duroxide::providers::memory::MemoryProvider;
 use duroxide::providers::{
-    Enqueued, FetchedTurn, HeldHistory, HistoryPart, OrchestrationItem, Provider, ProviderAdmin,
+    Enqueued, FetchedTurn, HeldHistory, HistoryPart, LockHolder, OrchestrationItem, Provider, ProviderAdmin,
     ProviderError, ProviderErrorKind, SendOutcome, StartOutcome, Suspects, TurnRequest, WorkItem,
 };
 
@@ -169,8 +169,8 @@ impl Pair {
                     filter: capability_filter(*filter),
                     handlers: handler_set(handlers),
                     max_items: *max_items,
-                    suspects: if *suspects { Suspects::AtMost(1) } else { Suspects::Refuse },
-                    holder: duroxide::providers::LockHolder::UNKNOWN,
+                    suspects: Suspects::at_most(*suspects),
+                    holder: LockHolder::of_start(&format!("node {}", lock % 3)),
                     held: Arc::new(if *holding { held.clone() } else { Held::default() }),
                 };
                 let memory = self.memory.fetch_turns(request(&self.held.memory)).await;

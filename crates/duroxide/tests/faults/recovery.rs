@@ -159,8 +159,7 @@ async fn an_activity_that_never_ends_is_not_charged_with_the_deaths_of_a_killer(
         // Locks with which a turn and an activity that died together come back together.
         let options =
             RuntimeOptions { worker_lock_timeout: Duration::from_secs(5), ..process_options(deaths) };
-        let runtime =
-            Runtime::start_with_options(link.clone(), acts.build(), orchs.build(), options).await;
+        let runtime = Runtime::start_with_options(link.clone(), acts.build(), orchs.build(), options).await;
         tokio::select! {
             () = link.has_frozen() => {
                 deaths += 1;

@@ -14,7 +14,8 @@ use super::rows::{ExecutionRow, InstanceRow, MessageKey, Ms, TurnKey, TurnLock, 
 use super::state::State;
 use crate::clock::millis;
 use crate::providers::{
-    FetchedTurn, FilteredOut, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, TurnFacts, TurnRequest,
+    FetchedTurn, FilteredOut, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, TurnFacts,
+    TurnRequest,
 };
 
 /// What a fetch found.
@@ -121,7 +122,8 @@ impl State {
         row.suspicion = row.suspicion.when_locked();
         let holder = request.holder;
         let until = now.saturating_add(to_ms(millis(request.lock_timeout)));
-        row.lock = Some(TurnLock { token: token.clone(), holder, until, messages: admitted.keys, cancelled: false });
+        row.lock =
+            Some(TurnLock { token: token.clone(), holder, until, messages: admitted.keys, cancelled: false });
         let loaded = match admitted.error {
             Some(error) => Loaded { events: Vec::new(), part: HistoryPart::Whole, error: Some(error) },
             None => load_history(row, request.held.held(instance)),
