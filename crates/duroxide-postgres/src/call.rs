@@ -95,6 +95,9 @@ pub(crate) enum Task {
         token: Token,
         details: String,
     },
+    ForgiveAttempt {
+        token: Token,
+    },
     AsideMessages {
         token: Token,
         aside: Vec<AsideMessage>,
@@ -123,6 +126,7 @@ impl Task {
             Self::Progress { details, .. } => details.len(),
             Self::RefuseTurn { .. }
             | Self::GiveBackTurn { .. }
+            | Self::ForgiveAttempt { .. }
             | Self::RenewTurn { .. }
             | Self::RefuseWork { .. }
             | Self::GiveBackWork { .. }
@@ -162,6 +166,7 @@ impl Task {
             | Self::GiveBackWork { token, .. }
             | Self::RenewWork { token, .. }
             | Self::Progress { token, .. }
+            | Self::ForgiveAttempt { token }
             | Self::AsideWork { token, .. } => {
                 wanted.work.insert(token.key);
             }
@@ -202,6 +207,7 @@ impl Task {
             Self::GiveBackWork { token, give_back } => Ok(set.give_back_work(*token, give_back)?),
             Self::RenewWork { token, extend_for } => Ok(set.renew_work(*token, *extend_for)?),
             Self::Progress { token, details } => Ok(set.record_progress(*token, details)?),
+            Self::ForgiveAttempt { token } => Ok(set.forgive_attempt(*token)?),
             Self::AsideMessages { token, aside, left } => {
                 Ok(set.set_messages_aside(*token, aside, *left).await?)
             }

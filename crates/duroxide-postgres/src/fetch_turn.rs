@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use duroxide::providers::{
-    FetchedTurn, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts, TurnRequest,
+    ExpiredLock, FetchedTurn, HeldHistory, HistoryPart, KvEntry, LockHolder, OrchestrationItem, TurnFacts,
+    TurnRequest,
 };
 use duroxide_core::{BounceCause, ItemKind, WhenUndecodable, WorkItem, limits, pack_version};
 use tokio_postgres::Row;
@@ -20,7 +21,7 @@ use crate::instance_row::{InstanceRow, Pending, TurnLock};
 use crate::pipeline::{Pipeline, values};
 use crate::route_turn;
 use crate::store::PostgresProvider;
-use crate::token::{Token, nonces};
+use crate::token::{Token, expired_lock, nonces};
 use crate::values::{Ms, NEVER, NOT_PINNED, count, duration, from_column, from_json, from_text};
 
 const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint, \
@@ -61,7 +62,8 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
          AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
          AND n.position < q.lock_watermark), \
      found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, q.ended, q.updated_at, \
-         q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, q.bounced_at, q.bounce, m.* \
+         q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, q.bounced_at, q.bounce, \
+         q.lock_nonce AS held, m.* \
        FROM p JOIN {s}.queues q ON q.key = p.key CROSS JOIN LATERAL ( \
          SELECT count(*) AS messages, array_agg(x.visible_at) AS visible, array_agg(x.position) AS positions, \
            array_agg(x.kind) AS kinds, array_agg(x.attempts) AS attempts, array_agg(x.item) AS items \
@@ -85,7 +87,7 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
        i.parent_execution_id, i.parent_event_id, i.created_at, f.ready_at, f.ended, f.updated_at, f.pinned_key, \
        f.inbox_count, f.next_position, f.revision + 1, e.instance_key, e.execution_id, e.status, e.completed_at, \
        e.pinned_major, e.pinned_minor, e.pinned_patch, e.event_count, e.last_event_id, e.history_bytes, \
-       f.cancelled, f.bounced_at IS NOT NULL, CASE WHEN f.bounced_at >= f.updated_at THEN f.bounce END \
+       f.cancelled, f.bounced_at IS NOT NULL, CASE WHEN f.bounced_at >= f.updated_at THEN f.bounce END, f.held \
      FROM found f JOIN {s}.instances i ON i.key = f.key \
      LEFT JOIN {s}.executions e ON e.instance_key = f.key AND e.execution_id = f.current_execution_id \
      WHERE f.messages > 0 ORDER BY f.n";
@@ -118,6 +120,8 @@ pub(crate) struct RawTurn {
     pub(crate) now: Ms,
     /// The instance, as it stands now that it is locked.
     pub(crate) row: InstanceRow,
+    /// The lock that it had before, if that one expired.
+    pub(crate) expired: Option<ExpiredLock>,
     /// Its execution, if one is stored and can be read.
     pub(crate) execution: Option<ExecutionRow>,
     /// The last event of that execution.
@@ -145,24 +149,26 @@ pub(crate) fn look(
     wanted: usize,
 ) -> Places {
     let ranges = ranges(request);
-    let suspects: i64 = match request.suspects {
-        Suspects::AdmitOne => 1,
-        Suspects::Refuse => 0,
-    };
+    let suspects = count(request.suspects.limit().min(wanted));
     let pick = match &request.handlers {
         None => pipeline.add(PICK, values![manual, ranges.0, ranges.1, count(wanted), suspects]),
         Some(handlers) => {
             route_turn::pick(pipeline, route_turn::Asked { manual, ranges, wanted, suspects }, handlers)
         }
     };
-    Places { pick, take: take(pipeline, request.lock_timeout, wanted) }
+    Places { pick, take: take(pipeline, request.lock_timeout, request.holder, wanted) }
 }
 
 /// Adds the statement that takes what was picked.
-pub(crate) fn take(pipeline: &mut Pipeline, lock_timeout: std::time::Duration, wanted: usize) -> usize {
+pub(crate) fn take(
+    pipeline: &mut Pipeline,
+    lock_timeout: std::time::Duration,
+    holder: LockHolder,
+    wanted: usize,
+) -> usize {
     // Room for the time itself.
     let lock = duration(lock_timeout).min(i64::MAX / 4);
-    pipeline.add(TAKE, values![lock, nonces(wanted), count(limits::MAX_MESSAGES_PER_FETCH)])
+    pipeline.add(TAKE, values![lock, nonces(holder, wanted), count(limits::MAX_MESSAGES_PER_FETCH)])
 }
 
 /// The packed versions that the filter accepts. An execution that is not pinned suits every filter but an empty
@@ -235,6 +241,8 @@ impl RawTurn {
         let next_position: i64 = row.get(23);
         let lock = TurnLock::covering(token.nonce, &messages, next_position);
         let suspect: bool = row.get(2);
+        let (ready_at, held): (Ms, Option<i64>) = (row.get(18), row.get(38));
+        let expired = held.filter(|_| suspect).map(|nonce| expired_lock(nonce, ready_at));
         let stored: Option<i64> = row.get(25);
         let execution = stored.and_then(|_| ExecutionRow::from_columns(row, 25).ok());
         let instance = InstanceRow {
@@ -266,9 +274,10 @@ impl RawTurn {
         };
         Self {
             token,
-            ready_at: row.get(18),
+            ready_at,
             now,
             row: instance,
+            expired,
             execution: execution.map(|(_, execution)| execution),
             last_event_id: row.get::<_, Option<i64>>(33).map_or(0, from_column),
             last_cause: row.get(37),
@@ -369,6 +378,7 @@ impl RawTurn {
             facts: Some(TurnFacts {
                 now_ms: from_column(self.now),
                 suspect: row.suspect_before,
+                expired: self.expired,
                 incarnation: row.incarnation,
                 created_at_ms: from_column(row.created_at),
                 last_event_id: self.last_event_id,

@@ -1,13 +1,13 @@
 //! Locking ready work items.
 
-use duroxide::providers::{FetchedWork, OrchestrationRef, Suspects, TagFilter, WorkRequest};
+use duroxide::providers::{ExpiredLock, FetchedWork, OrchestrationRef, TagFilter, WorkRequest};
 use duroxide_core::{BounceCause, WorkItem};
 use tokio_postgres::Row;
 
 use crate::fetch_turn::Look;
 use crate::pipeline::{Pipeline, values};
 use crate::route_work;
-use crate::token::{Token, nonces};
+use crate::token::{Token, expired_lock, nonces};
 use crate::values::{Ms, NEVER, count, duration, from_json, from_text, owned_text};
 use crate::work::WorkRow;
 
@@ -23,30 +23,32 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
        FROM all_tags WHERE all_tags.t IS NOT NULL), \
      accepted AS MATERIALIZED (SELECT u.t FROM unnest($2::text[]) AS u (t) UNION ALL \
        SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL), \
-     clean AS MATERIALIZED (SELECT x.id, x.ready_at FROM accepted a CROSS JOIN LATERAL ( \
+     clean AS MATERIALIZED (SELECT x.id, x.ready_at, NULL::bigint AS held FROM accepted a CROSS JOIN LATERAL ( \
        SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = FALSE AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
          ORDER BY w.ready_at, w.id LIMIT $3::bigint FOR UPDATE SKIP LOCKED) x), \
-     suspects AS MATERIALIZED (SELECT x.id, x.ready_at FROM accepted a CROSS JOIN LATERAL ( \
-       SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+     suspects AS MATERIALIZED (SELECT x.id, x.ready_at, x.held FROM accepted a CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at, w.lock_nonce AS held FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = TRUE AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
          ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) x \
        ORDER BY x.ready_at, x.id LIMIT $4::bigint), \
-     picked AS MATERIALIZED (SELECT a.id, a.ready_at, row_number() OVER (ORDER BY a.ready_at, a.id) AS n FROM \
+     picked AS MATERIALIZED (SELECT a.id, a.ready_at, a.held, row_number() OVER (ORDER BY a.ready_at, a.id) AS n FROM \
        (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.id LIMIT $3::bigint), \
      taken AS (UPDATE {s}.work_items w SET ready_at = (SELECT now FROM c) + $5::bigint, suspect = TRUE, \
          suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), \
          lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
        RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
-         p.ready_at, w.ready_at AS expires_at, w.tag, w.execution_id, w.activity_id, w.visible_at, w.bounce), \
+         p.ready_at, w.ready_at AS expires_at, w.tag, w.execution_id, w.activity_id, w.visible_at, w.bounce, \
+         p.held, w.forgiven), \
      due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM accepted a \
        CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $4::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = s.suspect AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) \
          ORDER BY w.ready_at, w.id LIMIT 1) x) \
      SELECT c.now, due.at, open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
-       i.name, i.version, t.ready_at, t.bounce, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, t.instance_id, \
-       t.execution_id, t.activity_id, t.visible_at, t.suspect_before, t.attempts FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
+       i.name, i.version, t.ready_at, t.bounce, t.held, t.forgiven, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, \
+       t.instance_id, t.execution_id, t.activity_id, t.visible_at, t.suspect_before, t.attempts \
+     FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
      LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
 
 /// A locked work item, still encoded.
@@ -56,7 +58,9 @@ pub(crate) struct RawWork {
     /// Since when it was ready.
     pub(crate) ready_at: Ms,
     attempts: i64,
+    forgiven: i64,
     pub(crate) suspect: bool,
+    expired: Option<ExpiredLock>,
     progress: Option<String>,
     /// Why it was last given back.
     last_cause: Option<String>,
@@ -82,10 +86,7 @@ pub(crate) fn look(
     request: &WorkRequest,
     wanted: usize,
 ) -> usize {
-    let suspects: i64 = match request.suspects {
-        Suspects::AdmitOne => 1,
-        Suspects::Refuse => 0,
-    };
+    let suspects = count(request.suspects.limit().min(wanted));
     let lock = duration(request.lock_timeout).min(i64::MAX / 4);
     let serves_sessions = request.session.is_some();
     let plain = values![
@@ -94,7 +95,7 @@ pub(crate) fn look(
         count(wanted),
         suspects,
         lock,
-        nonces(wanted),
+        nonces(request.holder, wanted),
         serves_sessions,
     ];
     match &request.activities {
@@ -130,7 +131,7 @@ pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest) 
         .iter()
         .filter_map(|row| {
             let work = RawWork::from_row(row, 3)?;
-            Some(RawWork { row: Some(WorkRow::from_columns(row, 13)), ..work })
+            Some(RawWork { row: Some(WorkRow::from_columns(row, 15)), ..work })
         })
         .collect();
     // The locks just taken expire.
@@ -144,7 +145,8 @@ pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest) 
 
 impl RawWork {
     /// The work item in the columns from `at` on: id, nonce, attempts, suspect, progress, item, and the
-    /// orchestration's name and version, since when it was ready, and why it was last given back.
+    /// orchestration's name and version, since when it was ready, why it was last given back, the lock that it had
+    /// before, and how many attempts were forgiven.
     pub(crate) fn from_row(row: &Row, at: usize) -> Option<Self> {
         let orchestration = match (row.get::<_, Option<String>>(at + 6), row.get::<_, Option<String>>(at + 7))
         {
@@ -153,11 +155,16 @@ impl RawWork {
             }
             (None, _) | (_, None) => None,
         };
+        let key = row.get::<_, Option<i64>>(at)?;
+        let (suspect, ready_at): (bool, Ms) = (row.get(at + 3), row.get(at + 8));
+        let held: Option<i64> = row.get(at + 10);
         Some(Self {
-            token: Token { key: row.get::<_, Option<i64>>(at)?, nonce: row.get(at + 1) },
-            ready_at: row.get(at + 8),
+            token: Token { key, nonce: row.get(at + 1) },
+            ready_at,
             attempts: row.get(at + 2),
-            suspect: row.get(at + 3),
+            forgiven: row.get(at + 11),
+            suspect,
+            expired: held.filter(|_| suspect).map(|nonce| expired_lock(nonce, ready_at)),
             progress: row.get::<_, Option<String>>(at + 4).map(from_text),
             last_cause: row.get(at + 9),
             item: row.get(at + 5),
@@ -172,7 +179,9 @@ impl RawWork {
             token: Token { key: row.id, nonce: row.nonce? },
             ready_at: row.visible_at,
             attempts: row.attempts,
+            forgiven: 0,
             suspect: row.suspect_before,
+            expired: None,
             progress: None,
             last_cause: None,
             item,
@@ -193,7 +202,9 @@ impl RawWork {
             item,
             lock_token: self.token.text(),
             attempts: u32::try_from(self.attempts).unwrap_or(u32::MAX),
+            forgiven: u32::try_from(self.forgiven).unwrap_or(u32::MAX),
             suspect: self.suspect,
+            expired: self.expired,
             orchestration: self.orchestration,
             progress: self.progress,
             last_cause: self.last_cause.as_deref().and_then(BounceCause::from_stored),

@@ -58,6 +58,7 @@ const BOUNCES: &str = "UPDATE {s}.queues q SET bounce = u.cause, \
      FROM unnest($1::bigint[], $2::text[]) AS u (key, cause) WHERE q.key = u.key";
 const PROGRESS: &str = "UPDATE {s}.work_items w SET progress = u.text \
      FROM unnest($1::bigint[], $2::text[]) AS u (id, text) WHERE w.id = u.id";
+const FORGIVE: &str = "UPDATE {s}.work_items w SET forgiven = w.forgiven + 1 WHERE w.id = ANY($1::bigint[])";
 const USE_SESSIONS: &str = "UPDATE {s}.sessions s SET last_activity_at = $3::bigint, \
      locked_until = greatest(s.locked_until, u.until) \
      FROM unnest($1::text[], $2::bigint[]) AS u (id, until) WHERE s.session_id = u.id";
@@ -279,6 +280,9 @@ impl WorkingSet<'_> {
             let rows = &writes.progress;
             let texts = column!(rows, (_, text) => to_text(text).into_owned());
             pipeline.add(PROGRESS, values![column!(rows, (id, _) => *id), texts]);
+        }
+        if !writes.forgiven.is_empty() {
+            pipeline.add(FORGIVE, values![writes.forgiven.clone()]);
         }
     }
 }

@@ -37,7 +37,7 @@ impl Request for TurnRequest {
     }
 
     fn same_question(&self, other: &Self) -> bool {
-        self.suspects == other.suspects
+        self.suspects.are_admitted() == other.suspects.are_admitted()
             && self.filter == other.filter
             && same(self.handlers.as_ref(), other.handlers.as_ref())
     }
@@ -57,7 +57,7 @@ impl Request for WorkRequest {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        self.suspects == other.suspects
+        self.suspects.are_admitted() == other.suspects.are_admitted()
             && same_owner
             && self.session_limits == other.session_limits
             && self.tags == other.tags

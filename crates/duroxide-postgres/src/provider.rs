@@ -306,6 +306,12 @@ impl Provider for PostgresProvider {
         self.carry(OPERATION, Task::Progress { token, details: details.to_string() }).await
     }
 
+    async fn forgive_attempt(&self, lock_token: &str) -> Result<(), ProviderError> {
+        const OPERATION: &str = "forgive_attempt";
+        let token = parse(OPERATION, lock_token)?;
+        self.carry(OPERATION, Task::ForgiveAttempt { token }).await
+    }
+
     async fn lost_work_items(
         &self,
         lock_tokens: &[String],

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_group_writes.sql"),
     include_str!("migrations/0004_one_instance.sql"),
     include_str!("migrations/0005_answers.sql"),
+    include_str!("migrations/0006_forgiven_attempts.sql"),
 ];
 
 /// What stands in the table that marks a schema as ours.

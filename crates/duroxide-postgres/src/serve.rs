@@ -12,8 +12,8 @@ use crate::fetch_turn::{self, RawMessage, RawTurn};
 use crate::fetch_work::{RawWork, accepted};
 use crate::instance_row::TurnLock;
 use crate::parked::{Lane, ParkedFetch};
-use crate::token::Token;
-use crate::values::{Ms, count, duration, random_bits};
+use crate::token::{Token, nonce};
+use crate::values::{Ms, count, duration};
 use crate::work::WorkRow;
 use crate::working_set::WorkingSet;
 use crate::writes::{NewWork, WorkLock};
@@ -116,7 +116,7 @@ fn lock_turn(
     let mut messages = messages.remove(&key)?;
     messages.sort_unstable_by_key(|message| (message.visible_at, message.position));
     let row = set.instances.get_mut(&key)?;
-    let token = Token { key, nonce: random_bits() };
+    let token = Token { key, nonce: nonce(request.holder) };
     let ready_at = row.ready_at?;
     row.lock = TurnLock::covering(token.nonce, &messages, row.next_position);
     row.suspect_before = false;
@@ -129,6 +129,7 @@ fn lock_turn(
         ready_at,
         now,
         row: row.clone(),
+        expired: None,
         execution: Some(execution),
         last_event_id,
         last_cause: None,
@@ -172,7 +173,8 @@ fn lock_work(set: &WorkingSet<'_>, new_work: &mut [NewWork], request: &WorkReque
     let mut items = Vec::new();
     for work in new_work.iter_mut().filter(|work| takes(work)).take(request.max_items.max(1)) {
         let Some(orchestration) = set.orchestration(&work.instance) else { continue };
-        let lock = WorkLock { nonce: random_bits(), expires_at: expires_at(set.now, request.lock_timeout) };
+        let lock =
+            WorkLock { nonce: nonce(request.holder), expires_at: expires_at(set.now, request.lock_timeout) };
         let row = WorkRow {
             id: 0,
             nonce: Some(lock.nonce),

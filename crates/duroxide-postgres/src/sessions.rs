@@ -17,7 +17,8 @@ use crate::fetch_work::{RawWork, accepted};
 use crate::flush::refresh_heads;
 use crate::pipeline::Pipeline;
 use crate::route_work::names;
-use crate::values::{Ms, NEVER, after, count, duration, from_text, lock_number, owned_text, random_bits};
+use crate::token::nonce;
+use crate::values::{Ms, NEVER, after, count, duration, from_text, lock_number, owned_text};
 
 /// A work item that is ready.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,10 +110,11 @@ const GIVE_UP: &str = "UPDATE {s}.sessions s SET locked_until = $3 \
 const TRY_RESERVE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint, suspect = TRUE, \
        suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), lock_nonce = $3::bigint \
-       WHERE w.id = $1 RETURNING w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, \
-       w.instance_id, w.bounce) \
+       FROM {s}.work_items before WHERE w.id = $1 AND before.id = w.id \
+       RETURNING w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, \
+       w.instance_id, w.bounce, before.lock_nonce AS held, w.forgiven) \
      SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, $4::bigint, \
-       t.bounce \
+       t.bounce, t.held, t.forgiven \
      FROM t LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id";
 const CLAIM: &str = "INSERT INTO {s}.sessions AS s (session_id, owner, locked_until, last_activity_at) \
      VALUES ($1, $2, $3, $4) ON CONFLICT (session_id) DO UPDATE SET owner = $2, last_activity_at = $4, \
@@ -194,7 +196,7 @@ pub(crate) async fn fetch(
             break;
         }
         if candidate.suspect {
-            fetch.suspects = Suspects::Refuse;
+            fetch.suspects = fetch.suspects.after_one();
         }
         if from_session || candidate.suspect {
             in_session = fetch.oldest_of_sessions().await?;
@@ -210,13 +212,10 @@ pub(crate) async fn fetch(
 
 impl Fetch<'_> {
     fn admits_suspects(&self) -> bool {
-        match self.suspects {
-            Suspects::AdmitOne => true,
-            Suspects::Refuse => false,
-        }
+        self.suspects.are_admitted()
     }
 
-    /// The ready work items without a session, oldest first, at most one suspect among them.
+    /// The ready work items without a session, oldest first, with as many suspects among them as are admitted.
     async fn plain(&self, wanted: usize) -> Result<Vec<Candidate>, Fault> {
         let tags = accepted(&self.request.tags);
         let mut found = Vec::new();
@@ -224,7 +223,7 @@ impl Fetch<'_> {
             if suspect && !self.admits_suspects() {
                 continue;
             }
-            let limit = if suspect { 1 } else { count(wanted) };
+            let limit = count(if suspect { self.suspects.limit().min(wanted) } else { wanted });
             let rows = match &self.names {
                 None => self.conn.query(PLAIN, &[&self.now, &tags, &suspect, &limit]).await?,
                 Some(names) => self.conn.query(ROUTED, &[&self.now, &tags, &suspect, &limit, names]).await?,
@@ -370,7 +369,7 @@ impl Fetch<'_> {
         let locked_until = after(self.now, self.request.lock_timeout);
         let taken = self
             .conn
-            .first(TAKE, &[&candidate.id, &locked_until, &random_bits(), &candidate.ready_at])
+            .first(TAKE, &[&candidate.id, &locked_until, &nonce(self.request.holder), &candidate.ready_at])
             .await?;
         let Some(work) = taken.and_then(|row| RawWork::from_row(&row, 0)) else { return Ok(None) };
         if let (Some(place), Some(config), true) = (&candidate.session, self.config, work.is_sound()) {

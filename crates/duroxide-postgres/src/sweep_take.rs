@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::support::{millis, one_turn};
-use duroxide::providers::{FetchedTurn, FetchedWork, ProviderError, SweepRequest};
+use duroxide::providers::{FetchedTurn, FetchedWork, LockHolder, ProviderError, SweepRequest};
 use duroxide_core::EndingRule;
 use tokio_postgres::Row;
 
@@ -102,7 +102,7 @@ async fn turns(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> R
     let doomed: Vec<i64> = locked.iter().filter(doomed).map(|row| row.get(1)).collect();
     let mut pipeline = Pipeline::default();
     pipeline.add(PICKED, values![doomed.clone(), at]);
-    let taken = fetch_turn::take(&mut pipeline, request.lock_timeout, doomed.len());
+    let taken = fetch_turn::take(&mut pipeline, request.lock_timeout, LockHolder::UNKNOWN, doomed.len());
     let answers = pipeline.run(conn).await?.all()?;
     let rows = answers.get(taken).map(Vec::as_slice).unwrap_or_default();
     let expires_at = crate::serve::expires_at(at, request.lock_timeout);
@@ -117,18 +117,19 @@ async fn work(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> Re
         under_names!("w.id, w.ready_at, w.visible_at"),
         ") y WHERE y.ready_at <= $3::bigint AND y.visible_at <= $4::bigint \
             ORDER BY y.ready_at, y.id LIMIT $5::bigint) \
-         SELECT f.o, w.id, w.ready_at, w.session_id, w.tag FROM found f JOIN {s}.work_items w ON w.id = f.id \
+         SELECT f.o, w.id, w.ready_at, w.session_id, w.tag, w.lock_nonce FROM found f JOIN {s}.work_items w ON w.id = f.id \
          WHERE w.ready_at <= $3::bigint AND w.visible_at <= $4::bigint \
          ORDER BY f.ready_at, f.id FOR UPDATE OF w SKIP LOCKED"
     );
-    const TAKE: &str = "WITH p AS MATERIALIZED (SELECT u.id, u.ready_at, u.nonce, u.n \
-           FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u (id, ready_at, nonce, n)), \
+    const TAKE: &str = "WITH p AS MATERIALIZED (SELECT u.id, u.ready_at, u.nonce, u.held, u.n \
+           FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::bigint[]) \
+             WITH ORDINALITY AS u (id, ready_at, nonce, held, n)), \
          t AS (UPDATE {s}.work_items w SET ready_at = $4::bigint, suspect = TRUE, suspect_before = w.suspect, \
            attempts = least(w.attempts + 1, 4294967295), lock_nonce = p.nonce FROM p WHERE w.id = p.id \
            RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
-             p.ready_at, w.bounce) \
+             p.ready_at, w.bounce, p.held, w.forgiven) \
          SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, t.ready_at, \
-           t.bounce \
+           t.bounce, t.held, t.forgiven \
          FROM t LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
     let end_after = millis(request.end_after);
     let before = nodes::list(conn, now_ms(conn, manual).await?).await?;
@@ -149,13 +150,15 @@ async fn work(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> Re
     let doomed: Vec<&Row> = locked.iter().filter(doomed).collect();
     let ids: Vec<i64> = doomed.iter().map(|row| row.get(1)).collect();
     let ready: Vec<Ms> = doomed.iter().map(|row| row.get(2)).collect();
+    let held: Vec<Option<i64>> = doomed.iter().map(|row| row.get(5)).collect();
     let touched: std::collections::BTreeSet<(String, String)> = doomed
         .iter()
         .filter_map(|row| Some((from_text(row.get::<_, Option<String>>(3)?), from_text(row.get(4)))))
         .collect();
     let locked_until = at.saturating_add(duration(request.lock_timeout));
     let mut pipeline = Pipeline::default();
-    let taken = pipeline.add(TAKE, values![ids.clone(), ready, nonces(ids.len()), locked_until]);
+    let taken = pipeline
+        .add(TAKE, values![ids.clone(), ready, nonces(LockHolder::UNKNOWN, ids.len()), locked_until, held]);
     if !touched.is_empty() {
         let sessions: std::collections::BTreeSet<&String> =
             touched.iter().map(|(session, _)| session).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duroxide::providers::{FetchedTurn, FetchedWork, ProviderError, Suspects, TurnRequest, WorkRequest};
+use duroxide::providers::{FetchedTurn, FetchedWork, ProviderError, TurnRequest, WorkRequest};
 use duroxide_core::limits;
 use tokio::time::Instant;
 
@@ -47,7 +47,7 @@ impl PostgresProvider {
                     continue;
                 };
                 if suspect {
-                    request.suspects = Suspects::Refuse;
+                    request.suspects = request.suspects.after_one();
                 }
                 turns.push((ready_at, token.key, turn));
             }
@@ -104,7 +104,7 @@ impl PostgresProvider {
                 match raw.decode() {
                     Ok(fetched) => {
                         if fetched.suspect {
-                            request.suspects = Suspects::Refuse;
+                            request.suspects = request.suspects.after_one();
                         }
                         work.push((ready_at, id, fetched));
                     }

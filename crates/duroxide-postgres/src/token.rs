@@ -1,7 +1,9 @@
 //! Lock tokens: the row's key, so that a lookup is by primary key, and a random number that is compared.
 
+use duroxide::providers::{ExpiredLock, LockHolder};
+
 use crate::fault::Fault;
-use crate::values::random_bits;
+use crate::values::{Ms, from_column, random_bits};
 
 /// Names one lock of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +25,19 @@ impl Token {
     }
 }
 
-/// Random numbers for the locks of one fetch.
-pub(crate) fn nonces(count: usize) -> Vec<i64> {
-    (0..count).map(|_| random_bits()).collect()
+/// A number for a lock of this holder that no other lock has.
+pub(crate) fn nonce(holder: LockHolder) -> i64 {
+    holder.nonce(random_bits().cast_unsigned())
+}
+
+/// Numbers for the locks of one fetch.
+pub(crate) fn nonces(holder: LockHolder, count: usize) -> Vec<i64> {
+    (0..count).map(|_| nonce(holder)).collect()
+}
+
+/// The lock with this number, which was not renewed in time.
+pub(crate) fn expired_lock(nonce: i64, expired_at: Ms) -> ExpiredLock {
+    ExpiredLock { holder: LockHolder::of_nonce(nonce), expired_at_ms: from_column(expired_at) }
 }
 
 #[cfg(test)]

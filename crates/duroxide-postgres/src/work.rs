@@ -193,6 +193,16 @@ impl WorkingSet<'_> {
         Ok(())
     }
 
+    /// Counts the attempt of the present lock as forgiven.
+    pub(crate) fn forgive_attempt(&mut self, token: Token) -> Result<(), Fault> {
+        let mut work = self.held_work(token)?;
+        work.attempts = (work.attempts - 1).max(0);
+        self.writes.forgiven.push(work.id);
+        self.writes.work_changes.insert(work.id, WorkChange::new(&work, true));
+        self.work.insert(work.id, work);
+        Ok(())
+    }
+
     fn note_activity(&mut self, place: &Place, item_locked_until: Ms) {
         if let Some(session_id) = &place.session_id {
             self.writes.session_uses.push(SessionUse { session_id: session_id.clone(), item_locked_until });

@@ -33,6 +33,8 @@ pub(crate) struct Writes {
     pub(crate) deleted_work: Vec<(i64, Option<i64>)>,
     pub(crate) work_changes: BTreeMap<i64, WorkChange>,
     pub(crate) progress: BTreeMap<i64, String>,
+    /// Work items of which an attempt is forgiven.
+    pub(crate) forgiven: Vec<i64>,
     pub(crate) session_uses: Vec<SessionUse>,
     /// Sessions of which a work item changed, with its tag.
     pub(crate) touched: BTreeSet<(String, String)>,

@@ -61,7 +61,8 @@ pub(crate) fn request(max_items: usize) -> TurnRequest {
         filter: Some(duroxide::DispatcherCapabilityFilter::default_for_current_build()),
         handlers: None,
         max_items,
-        suspects: Suspects::AdmitOne,
+        suspects: Suspects::AtMost(1),
+        holder: duroxide::providers::LockHolder::UNKNOWN,
         held: Arc::new(NothingHeld),
     }
 }

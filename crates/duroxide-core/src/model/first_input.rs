@@ -43,7 +43,7 @@ fn input_of_started(started: &Event) -> Option<&str> {
 }
 
 /// FNV-1a over the bytes and the length, then the final mixing of MurmurHash3.
-fn fingerprint(input: &str) -> u64 {
+pub(super) fn fingerprint(input: &str) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let mut hash = OFFSET;

@@ -47,7 +47,10 @@ pub use ids::{
     is_auto_generated_sub_orch_id,
 };
 pub use kv_entry::KvEntry;
-pub use node::{AcceptedTags, CapabilityRouting, HEARTBEATS_UNTIL_GONE, NodeInfo, NodeRecord, check_node_id};
+pub use node::{
+    AcceptedTags, CapabilityRouting, HEARTBEATS_UNTIL_GONE, NodeInfo, NodeRecord, check_node_id,
+    lock_holder_bits,
+};
 pub use open_work::{OpenWork, open_work};
 pub use orchestration_status::OrchestrationStatus;
 pub(crate) use retry::RecordedPolicy;

@@ -98,6 +98,13 @@ impl NodeInfo {
     }
 }
 
+/// 24 bits, not all zero, that stand for a run of a node in the numbers of its locks. Nodes of several builds must agree
+/// on them, so the function never changes.
+pub fn lock_holder_bits(start_id: &str) -> u32 {
+    let bits = super::first_input::fingerprint(start_id) & 0x00ff_ffff;
+    u32::try_from(bits).map_or(1, |bits| bits.max(1))
+}
+
 /// Checks the name of a node.
 pub fn check_node_id(node_id: &str) -> Result<(), String> {
     super::check_name("node id", node_id)

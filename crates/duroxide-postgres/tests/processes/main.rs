@@ -9,4 +9,7 @@ mod cluster;
 mod crash_points;
 #[path = "../../../duroxide/tests/processes/crash_workload.rs"]
 mod crash_workload;
+mod recovery;
+#[path = "../../../duroxide/tests/processes/recovery_workload.rs"]
+mod recovery_workload;
 mod stopped;

@@ -39,7 +39,8 @@ fn turn_request(store: &Store<'_>, handlers: &Arc<HandlerSet>) -> TurnRequest {
         filter: None,
         handlers: Some(handlers.clone()),
         max_items: 1,
-        suspects: Suspects::AdmitOne,
+        suspects: Suspects::AtMost(1),
+        holder: crate::providers::LockHolder::UNKNOWN,
         held: Arc::new(NothingHeld),
     }
 }
@@ -53,7 +54,8 @@ fn work_request(store: &Store<'_>, activities: &[&str]) -> WorkRequest {
         tags: TagFilter::DefaultOnly,
         activities: Some(names(activities)),
         max_items: 1,
-        suspects: Suspects::AdmitOne,
+        suspects: Suspects::AtMost(1),
+        holder: crate::providers::LockHolder::UNKNOWN,
     }
 }
 

@@ -235,7 +235,8 @@ async fn fetch_within(store: &Store<'_>, owner: &str, limits: SessionLimits) -> 
         tags: TagFilter::DefaultOnly,
         activities: None,
         max_items: 10,
-        suspects: Suspects::AdmitOne,
+        suspects: Suspects::AtMost(1),
+        holder: crate::providers::LockHolder::UNKNOWN,
     };
     store.provider.fetch_work(request).await.expect("a fetch does not fail")
 }

@@ -9,8 +9,14 @@ use std::time::Duration;
 use super::ProviderFactory;
 use super::fixture::{Commit, Store, activity, event, start};
 use crate::providers::{
-    FetchedTurn, FetchedWork, NothingHeld, SessionLimits, Suspects, TagFilter, TurnRequest, WorkRequest,
+    FetchedTurn, FetchedWork, LockHolder, NothingHeld, ProviderErrorKind, SessionLimits, Suspects, TagFilter,
+    TurnRequest, WorkRequest,
 };
+
+/// The node that fetches here.
+fn holder() -> LockHolder {
+    LockHolder::of_start("this start of this node")
+}
 
 fn turns(store: &Store<'_>, max_items: usize, suspects: Suspects) -> TurnRequest {
     TurnRequest {
@@ -20,6 +26,7 @@ fn turns(store: &Store<'_>, max_items: usize, suspects: Suspects) -> TurnRequest
         handlers: None,
         max_items,
         suspects,
+        holder: holder(),
         held: Arc::new(NothingHeld),
     }
 }
@@ -38,6 +45,7 @@ async fn fetch_work(store: &Store<'_>, max_items: usize, suspects: Suspects) -> 
         activities: None,
         max_items,
         suspects,
+        holder: holder(),
     };
     store.provider.fetch_work(request).await.expect("a fetch does not fail")
 }
@@ -54,8 +62,8 @@ fn ids(turns: &[FetchedTurn]) -> Vec<&str> {
 pub async fn one_fetch_takes_several_instances(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;
     store.send_all([start("a"), start("b"), start("c")]).await;
-    let first = fetch_turns(&store, 2, Suspects::AdmitOne).await;
-    let rest = fetch_turns(&store, 10, Suspects::AdmitOne).await;
+    let first = fetch_turns(&store, 2, Suspects::AtMost(1)).await;
+    let rest = fetch_turns(&store, 10, Suspects::AtMost(1)).await;
     if store.provider.separates_suspects() {
         assert_eq!((ids(&first), ids(&rest)), (vec!["a", "b"], vec!["c"]));
     } else {
@@ -77,7 +85,7 @@ pub async fn one_fetch_takes_several_work_items(factory: &dyn ProviderFactory) {
     for id in 2..6 {
         store.queue_work(activity("a", id)).await;
     }
-    let first = fetch_work(&store, 3, Suspects::AdmitOne).await;
+    let first = fetch_work(&store, 3, Suspects::AtMost(1)).await;
     let taken = if store.provider.separates_suspects() { 3 } else { 1 };
     assert_eq!(first.len(), taken);
     assert_eq!(first[0].item, activity("a", 2));
@@ -92,12 +100,12 @@ pub async fn an_expired_lock_makes_a_suspect(factory: &dyn ProviderFactory) {
         return;
     }
     store.send_all([start("crashed"), start("given back")]).await;
-    let fetched = fetch_turns(&store, 2, Suspects::AdmitOne).await;
+    let fetched = fetch_turns(&store, 2, Suspects::AtMost(1)).await;
     assert!(fetched.iter().all(|turn| !is_suspect(turn)));
     store.provider.abandon_orchestration_item(&fetched[1].lock_token, None, false).await.expect("given back");
     store.expire_locks().await;
     store.send(start("new")).await;
-    let fetched = fetch_turns(&store, 3, Suspects::AdmitOne).await;
+    let fetched = fetch_turns(&store, 3, Suspects::AtMost(1)).await;
     assert_eq!(fetched.len(), 3);
     for turn in &fetched {
         assert_eq!(is_suspect(turn), turn.item.instance == "crashed", "{}", turn.item.instance);
@@ -123,13 +131,13 @@ pub async fn a_refused_suspect_stays_uncounted(factory: &dyn ProviderFactory) {
     assert!(fetch_turns(&store, 10, Suspects::Refuse).await.is_empty());
     let work = fetch_work(&store, 10, Suspects::Refuse).await;
     assert_eq!((work.len(), &work[0].item), (1, &activity("a", 3)));
-    let work = fetch_work(&store, 10, Suspects::AdmitOne).await;
+    let work = fetch_work(&store, 10, Suspects::AtMost(1)).await;
     assert_eq!((work.len(), work[0].attempts, work[0].suspect), (1, 2, true));
     assert_eq!(store.turn_of("crashed").await.attempts, 2);
 }
 
-/// One fetch returns one suspect at most, among any number of others.
-pub async fn a_fetch_returns_one_suspect_at_most(factory: &dyn ProviderFactory) {
+/// One fetch returns as many suspects as it asks for at most, among any number of others.
+pub async fn a_fetch_returns_no_more_suspects_than_it_asks_for(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;
     if !store.provider.separates_suspects() {
         return;
@@ -138,19 +146,68 @@ pub async fn a_fetch_returns_one_suspect_at_most(factory: &dyn ProviderFactory) 
         store.send(start(&format!("crashed {n}"))).await;
         store.queue_work(activity("a", 2 + n)).await;
     }
-    assert_eq!(fetch_turns(&store, 10, Suspects::AdmitOne).await.len(), 3);
-    assert_eq!(fetch_work(&store, 10, Suspects::AdmitOne).await.len(), 3);
+    assert_eq!(fetch_turns(&store, 10, Suspects::AtMost(1)).await.len(), 3);
+    assert_eq!(fetch_work(&store, 10, Suspects::AtMost(1)).await.len(), 3);
     store.expire_locks().await;
     for n in 0..3 {
         store.send(start(&format!("new {n}"))).await;
         store.queue_work(activity("a", 10 + n)).await;
     }
-    let fetched = fetch_turns(&store, 10, Suspects::AdmitOne).await;
+    let fetched = fetch_turns(&store, 10, Suspects::AtMost(1)).await;
     assert_eq!((fetched.len(), fetched.iter().filter(|turn| is_suspect(turn)).count()), (4, 1));
-    let fetched = fetch_turns(&store, 10, Suspects::AdmitOne).await;
-    assert_eq!(ids(&fetched), vec!["crashed 1"]);
-    let work = fetch_work(&store, 10, Suspects::AdmitOne).await;
-    assert_eq!((work.len(), work.iter().filter(|work| work.suspect).count()), (4, 1));
+    let fetched = fetch_turns(&store, 10, Suspects::AtMost(2)).await;
+    assert_eq!(ids(&fetched), vec!["crashed 1", "crashed 2"]);
+    let work = fetch_work(&store, 10, Suspects::AtMost(2)).await;
+    assert_eq!((work.len(), work.iter().filter(|work| work.suspect).count()), (5, 2));
+    assert_eq!(fetch_work(&store, 10, Suspects::AtMost(9)).await.len(), 1);
+}
+
+/// A lock that expired is told with its holder and its end; one that was given back is not.
+pub async fn an_expired_lock_is_told_with_its_holder(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.separates_suspects() {
+        return;
+    }
+    store.send(start("a")).await;
+    store.queue_work(activity("a", 2)).await;
+    let began = fetch_turns(&store, 1, Suspects::AtMost(1)).await.remove(0).facts.expect("facts");
+    assert_eq!(began.expired, None);
+    assert_eq!(fetch_work(&store, 1, Suspects::AtMost(1)).await.remove(0).expired, None);
+    store.expire_locks().await;
+    let turn = fetch_turns(&store, 1, Suspects::AtMost(1)).await.remove(0);
+    let facts = turn.facts.expect("facts");
+    let work = fetch_work(&store, 1, Suspects::AtMost(1)).await.remove(0);
+    for expired in [facts.expired, work.expired] {
+        let expired = expired.expect("the lock expired");
+        assert_eq!(expired.holder, holder());
+        assert!((began.now_ms..=facts.now_ms).contains(&expired.expired_at_ms), "{expired:?}");
+    }
+    store.provider.abandon_orchestration_item(&turn.lock_token, None, false).await.expect("given back");
+    store.provider.abandon_work_item(&work.lock_token, None, false).await.expect("given back");
+    let facts = fetch_turns(&store, 1, Suspects::AtMost(1)).await.remove(0).facts.expect("facts");
+    assert_eq!(facts.expired, None);
+    assert_eq!(fetch_work(&store, 1, Suspects::AtMost(1)).await.remove(0).expired, None);
+}
+
+/// A forgiven attempt does not count, and is told. The lock goes on, and only its holder can forgive.
+pub async fn a_forgiven_attempt_does_not_count(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    if !store.provider.separates_suspects() {
+        return;
+    }
+    store.queue_work(activity("a", 2)).await;
+    let first = fetch_work(&store, 1, Suspects::AtMost(1)).await.remove(0);
+    store.expire_locks().await;
+    let lost = store.provider.forgive_attempt(&first.lock_token).await.expect_err("the lock has expired");
+    assert_eq!(lost.kind(), ProviderErrorKind::LockLost);
+    let second = fetch_work(&store, 1, Suspects::AtMost(1)).await.remove(0);
+    assert_eq!((second.attempts, second.forgiven), (2, 0));
+    store.provider.forgive_attempt(&second.lock_token).await.expect("its lock is live");
+    store.provider.renew_work_item_lock(&second.lock_token, store.lock).await.expect("the lock goes on");
+    store.expire_locks().await;
+    let third = fetch_work(&store, 1, Suspects::AtMost(1)).await.remove(0);
+    assert_eq!((third.attempts, third.forgiven, third.suspect), (2, 1, true));
+    store.provider.ack_work_item(&third.lock_token, None).await.expect("its lock is live");
 }
 
 /// The plain fetch takes a suspect like any other item.
@@ -177,14 +234,14 @@ pub async fn a_suspect_given_back_unused_is_still_one(factory: &dyn ProviderFact
     store.work().await;
     store.expire_locks().await;
     for ignore_attempt in [true, true, false] {
-        let turn = fetch_turns(&store, 1, Suspects::AdmitOne).await.remove(0);
+        let turn = fetch_turns(&store, 1, Suspects::AtMost(1)).await.remove(0);
         assert!(is_suspect(&turn));
         store
             .provider
             .abandon_orchestration_item(&turn.lock_token, None, ignore_attempt)
             .await
             .expect("given back");
-        let work = fetch_work(&store, 1, Suspects::AdmitOne).await.remove(0);
+        let work = fetch_work(&store, 1, Suspects::AtMost(1)).await.remove(0);
         assert!(work.suspect);
         store.provider.abandon_work_item(&work.lock_token, None, ignore_attempt).await.expect("given back");
     }

@@ -28,7 +28,8 @@ async fn fetch_many(store: &Store<'_>, held: Arc<dyn HeldHistories>, max_items: 
         filter: None,
         handlers: None,
         max_items,
-        suspects: Suspects::AdmitOne,
+        suspects: Suspects::AtMost(1),
+        holder: crate::providers::LockHolder::UNKNOWN,
         held,
     };
     store.provider.fetch_turns(request).await.expect("a fetch does not fail")

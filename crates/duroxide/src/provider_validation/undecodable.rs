@@ -76,7 +76,8 @@ pub async fn the_facts_of_an_undecodable_instance_come_from_columns(factory: &dy
         filter: None,
         handlers: None,
         max_items: 5,
-        suspects: crate::providers::Suspects::AdmitOne,
+        suspects: crate::providers::Suspects::AtMost(1),
+        holder: crate::providers::LockHolder::UNKNOWN,
         held: std::sync::Arc::new(crate::providers::NothingHeld),
     };
     let turns = store.provider.fetch_turns(request).await.expect("a fetch does not fail");

@@ -132,7 +132,8 @@ async fn fetch_progress(store: &Store<'_>) -> (String, Option<String>) {
         tags: TagFilter::DefaultOnly,
         activities: None,
         max_items: 1,
-        suspects: Suspects::AdmitOne,
+        suspects: Suspects::AtMost(1),
+        holder: crate::providers::LockHolder::UNKNOWN,
     };
     let mut work = store.provider.fetch_work(request).await.expect("a fetch does not fail");
     let work = work.pop().expect("ready");

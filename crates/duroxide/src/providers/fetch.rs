@@ -8,7 +8,7 @@ use duroxide_core::{
     BounceCause, DispatcherCapabilityFilter, Event, HandlerSet, KvEntry, ParentLink, WorkItem,
 };
 
-use super::TagFilter;
+use super::{ExpiredLock, LockHolder, TagFilter};
 
 /// An instance that was locked for a turn, with the messages to admit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,24 +73,40 @@ pub enum SessionOverlap {
     Parallel,
 }
 
-/// Whether a fetch may return a suspect: an item whose previous attempt ended by lock expiry.
+/// How many suspects a fetch may return: items whose previous attempt ended by lock expiry.
 ///
-/// A process runs one suspect of each queue at a time, so that what kills the process is charged alone.
+/// A process runs few of those that its predecessors died with again and again, so that what kills it is charged alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suspects {
     /// Leave suspects in the queue, uncounted.
     Refuse,
-    /// Return at most one.
-    AdmitOne,
+    /// Return at most this many, at least 1.
+    AtMost(usize),
 }
 
 impl Suspects {
-    /// Whether one may be returned.
-    pub(crate) fn are_admitted(self) -> bool {
+    /// At most this many; none if it is 0.
+    pub fn at_most(limit: usize) -> Self {
+        if limit == 0 { Self::Refuse } else { Self::AtMost(limit) }
+    }
+
+    /// How many may be returned.
+    pub fn limit(self) -> usize {
         match self {
-            Self::Refuse => false,
-            Self::AdmitOne => true,
+            Self::Refuse => 0,
+            Self::AtMost(limit) => limit.max(1),
         }
+    }
+
+    /// What is left after one was returned.
+    #[must_use]
+    pub fn after_one(self) -> Self {
+        Self::at_most(self.limit().saturating_sub(1))
+    }
+
+    /// Whether one may be returned.
+    pub fn are_admitted(self) -> bool {
+        self.limit() > 0
     }
 }
 
@@ -109,8 +125,10 @@ pub struct TurnRequest {
     pub handlers: Option<Arc<HandlerSet>>,
     /// At most this many items, at least 1.
     pub max_items: usize,
-    /// Whether a suspect may be among them.
+    /// How many suspects may be among them.
     pub suspects: Suspects,
+    /// The run of a node that the locks are for.
+    pub holder: LockHolder,
     /// Which histories the node holds in memory.
     pub held: Arc<dyn HeldHistories>,
 }
@@ -162,6 +180,8 @@ pub struct TurnFacts {
     pub now_ms: u64,
     /// Whether the previous attempt ended by lock expiry.
     pub suspect: bool,
+    /// The lock that expired, if it did and the row still names it.
+    pub expired: Option<ExpiredLock>,
     /// Tells an instance from a later one with the same id.
     pub incarnation: u64,
     /// When the instance was started: the beginning of its first execution.
@@ -205,8 +225,10 @@ pub struct WorkRequest {
     pub activities: Option<Arc<BTreeSet<String>>>,
     /// At most this many items, at least 1.
     pub max_items: usize,
-    /// Whether a suspect may be among them.
+    /// How many suspects may be among them.
     pub suspects: Suspects,
+    /// The run of a node that the locks are for.
+    pub holder: LockHolder,
 }
 
 /// Locks work that no node can do, so that it can be ended.
@@ -228,10 +250,14 @@ pub struct FetchedWork {
     pub item: WorkItem,
     /// Names the lock.
     pub lock_token: String,
-    /// How often it was fetched, this fetch included.
+    /// How often it was fetched, this fetch included, without the attempts that were forgiven.
     pub attempts: u32,
+    /// How many attempts were [forgiven](super::Provider::forgive_attempt).
+    pub forgiven: u32,
     /// Whether the previous attempt ended by lock expiry.
     pub suspect: bool,
+    /// The lock that expired, if it did and the row still names it.
+    pub expired: Option<ExpiredLock>,
     /// The orchestration that scheduled it, from the instance's row; `None` if the store does not tell.
     pub orchestration: Option<OrchestrationRef>,
     /// What an earlier attempt reported last; `None` if nothing, or if the store keeps no progress.
@@ -273,7 +299,8 @@ pub fn one_turn(
         filter: filter.cloned(),
         handlers: None,
         max_items: 1,
-        suspects: Suspects::AdmitOne,
+        suspects: Suspects::AtMost(1),
+        holder: LockHolder::UNKNOWN,
         held: Arc::new(NothingHeld),
     }
 }
@@ -294,6 +321,7 @@ pub fn one_work(
         tags: tags.clone(),
         activities: None,
         max_items: 1,
-        suspects: Suspects::AdmitOne,
+        suspects: Suspects::AtMost(1),
+        holder: LockHolder::UNKNOWN,
     }
 }

@@ -6,6 +6,7 @@ mod caller;
 pub mod error;
 mod fetch;
 mod health;
+mod holder;
 mod listing;
 pub mod management;
 pub mod memory;
@@ -36,6 +37,7 @@ pub use fetch::{
     TurnRequest, WaitUntil, WorkRequest,
 };
 pub use health::{HealthFacts, Overdue, RepairInstance};
+pub use holder::{ExpiredLock, LockHolder};
 pub use listing::{Cursor, InstancePage, InstanceQuery};
 pub use management::{
     DeleteInstanceResult, ExecutionInfo, FilteredOut, InstanceFilter, InstanceInfo, InstanceTree,

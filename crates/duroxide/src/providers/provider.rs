@@ -237,8 +237,10 @@ pub trait Provider: Any + Send + Sync {
             item,
             lock_token,
             attempts,
-            // Without the extension nobody knows how the previous attempt ended.
+            forgiven: 0,
+            // Without the extension the runtime does not know how the previous attempt ended.
             suspect: attempts > 1,
+            expired: None,
             orchestration: None,
             progress: None,
             last_cause: None,
@@ -286,7 +288,8 @@ pub trait Provider: Any + Send + Sync {
         outcome::enqueue_and_read(self, item, delay).await
     }
 
-    /// Whether the store looks at [`TurnRequest::suspects`] and [`WorkRequest::suspects`].
+    /// Whether the store looks at [`TurnRequest::suspects`] and [`WorkRequest::suspects`], and implements
+    /// [`Provider::forgive_attempt`].
     fn separates_suspects(&self) -> bool {
         false
     }
@@ -380,6 +383,14 @@ pub trait Provider: Any + Send + Sync {
         // Nothing to do, by design: a plain store has no place for it.
         let (_, _) = (lock_token, details);
         Ok(())
+    }
+
+    /// Takes back the attempt that the present lock of a work item has counted, and counts it as
+    /// [forgiven](FetchedWork::forgiven) instead. The lock goes on. A store that does not
+    /// [separate suspects](Provider::separates_suspects) is not asked.
+    async fn forgive_attempt(&self, lock_token: &str) -> Result<(), ProviderError> {
+        let _ = lock_token;
+        Err(ProviderError::permanent("forgive_attempt", "this store does not forgive attempts"))
     }
 
     /// Whether the store keeps the progress of activities.

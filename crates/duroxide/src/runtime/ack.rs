@@ -83,7 +83,8 @@ pub(super) async fn ack(
             || !node.pause(outage.next()).await;
         if let_go {
             let delay = (refused > 0).then_some(node.options.unregistered_backoff.max_delay);
-            return match give_back(node, Queue::Activities, token, GiveBack::uncounted(delay)).await {
+            let how = GiveBack { delay, ignore_attempt: lock.takes_attempt_back(), cause: None };
+            return match give_back(node, Queue::Activities, token, how).await {
                 GivenBack::LockWasGone if !lock.was_out_of_reach() => Acked::Earlier,
                 GivenBack::LockWasGone | GivenBack::Yes | GivenBack::No => Acked::Spoiled,
             };

@@ -22,6 +22,7 @@ use super::keeper::KeptLock;
 use super::life;
 use super::node::Node;
 use super::poison::{self, InTheWay, Past};
+use super::probation::SuspectPlace;
 use super::registry::ActivityHandler;
 use super::sessions::SessionTurn;
 use super::suspects::Queue;
@@ -100,6 +101,7 @@ impl Work {
 
 /// One fetch of an activity.
 struct Attempt {
+    /// This one among all fetches, those that were forgiven included.
     number: u32,
     token: String,
     orchestration: Option<OrchestrationRef>,
@@ -133,8 +135,18 @@ impl Ended {
 }
 
 /// Processes one fetched activity to its ack, or gives it back.
-pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
-    let FetchedWork { item, lock_token, attempts, suspect, orchestration, progress, last_cause } = fetched;
+pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, mut slot: Slot) {
+    let FetchedWork {
+        item,
+        lock_token,
+        attempts,
+        forgiven,
+        suspect,
+        orchestration,
+        progress,
+        last_cause,
+        ..
+    } = fetched;
     let lock = node.keeper.keep(Queue::Activities, &lock_token);
     let json = item.clone();
     let Some(work) = Work::of(item) else {
@@ -165,8 +177,9 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, slot: Slot) {
     if !say_begun(&node, &work, &lock).await {
         return abandon(&node, Queue::Activities, &lock_token, GiveBack::uncounted(None)).await;
     }
-    let attempt = Attempt { number: attempts, token: lock_token, orchestration, progress };
-    run(&node, attempt, &lock, work, handler).await;
+    let number = attempts.saturating_add(forgiven);
+    let attempt = Attempt { number, token: lock_token, orchestration, progress };
+    run(&node, attempt, &lock, work, handler, slot.take_place()).await;
     drop((turn, slot));
 }
 
@@ -232,6 +245,7 @@ async fn run(
     lock: &KeptLock,
     work: Work,
     handler: Arc<dyn ActivityHandler>,
+    place: Option<SuspectPlace>,
 ) {
     let key = work.key();
     let token = &attempt.token.clone();
@@ -240,7 +254,8 @@ async fn run(
     let facts = context.facts().clone();
     life::activity_started(node, &facts);
     let began = tokio::time::Instant::now();
-    let ended = run_handler(node, handler, context, &work, lock, &cancelled).await;
+    let activity = run_handler(node, handler, context, &work, lock, &cancelled);
+    let ended = SuspectPlace::watch(place, node, lock, token, activity).await;
     life::handler_ended(node, &facts, ended.word(), began.elapsed());
     let completion = match ended {
         Ended::Returned(result) => match checked(&work, result) {
@@ -268,7 +283,8 @@ async fn run(
             return;
         }
         Ended::Released => {
-            return abandon(node, Queue::Activities, token, GiveBack::uncounted(None)).await;
+            let how = GiveBack { ignore_attempt: lock.takes_attempt_back(), ..GiveBack::default() };
+            return abandon(node, Queue::Activities, token, how).await;
         }
     };
     let acked = ack(node, token, lock, Some(completion.clone()), Insistence::KeepTrying).await;

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::columns_of;
+use duroxide_core::{NodeRecord, columns_of};
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::backoff::OutageBackoff;
 use super::give_back::abandon;
 use super::node::Node;
-use super::process::ProcessScope;
+use super::probation::{Previous, SuspectPlace, nodes_to_judge};
 use super::sessions::{Asks, RunningSession};
-use super::suspects::{ALONE_DELAY, Answer, Queue, Suspicion};
+use super::suspects::{ALONE_DELAY, Answer, Queue};
 use super::{activity, turn};
 use crate::providers::{
     FetchedTurn, FetchedWork, GiveBack, ProviderError, Suspects, TurnRequest, WorkRequest,
@@ -41,22 +41,17 @@ impl Fetched {
     }
 }
 
-/// The right to run one item, and to be its queue's suspect if it is one. Given back when dropped.
+/// The right to run one item, with its place among the suspects if it is one. Given back when dropped.
 pub(super) struct Slot {
     _permit: OwnedSemaphorePermit,
-    _suspect: Option<SuspectPermit>,
+    suspect: Option<SuspectPlace>,
     _session: Option<RunningSession>,
 }
 
-/// Held while its queue's suspect runs.
-struct SuspectPermit {
-    process: ProcessScope,
-    queue: Queue,
-}
-
-impl Drop for SuspectPermit {
-    fn drop(&mut self) {
-        self.process.suspects().end(self.queue);
+impl Slot {
+    /// The place that a suspect has while it is on probation.
+    pub(super) fn take_place(&mut self) -> Option<SuspectPlace> {
+        self.suspect.take()
     }
 }
 
@@ -97,8 +92,8 @@ async fn fetch_and_start(node: &Arc<Node>, queue: Queue) -> Result<(), ProviderE
     let mut suspect_ended = pin!(suspects_running.one_ended(queue));
     // From here on no end is missed, also one that comes before the fetch waits.
     suspect_ended.as_mut().enable();
-    let room = suspects_running.has_room(queue);
-    let suspects = if room { Suspects::AdmitOne } else { Suspects::Refuse };
+    let room = suspects_running.room(queue);
+    let suspects = Suspects::at_most(room.min(permits.len()));
     // Also from before the fetch says which versions this node chooses.
     let mut policy_changes = node.orchestrations.policy_changes();
     let policy_matters = queue == Queue::Turns && node.routes_by_handler();
@@ -107,7 +102,7 @@ async fn fetch_and_start(node: &Arc<Node>, queue: Queue) -> Result<(), ProviderE
         () = node.stopping.cancelled() => return Ok(()),
         fetched = fetch(node, queue, suspects, permits.len()) => fetched?,
         // The next suspect may run: ask again, now for one.
-        () = suspect_ended, if !room && node.provider.separates_suspects() => return Ok(()),
+        () = suspect_ended, if room == 0 && node.provider.separates_suspects() => return Ok(()),
         // What this node can run has changed: ask again.
         _ = policy_changes.changed(), if policy_matters => return Ok(()),
         () = tokio::time::sleep(longest_fetch(node, queue)) => {
@@ -122,8 +117,8 @@ async fn fetch_and_start(node: &Arc<Node>, queue: Queue) -> Result<(), ProviderE
         return Ok(());
     }
     match fetched {
-        Fetched::Turns(turns) => start_turns(node, turns, permits),
-        Fetched::Work(work) => start_activities(node, work, permits),
+        Fetched::Turns(turns) => start_turns(node, turns, permits).await,
+        Fetched::Work(work) => start_activities(node, work, permits).await,
     }
     Ok(())
 }
@@ -168,6 +163,7 @@ async fn fetch(
                 handlers: node.routes_by_handler().then(|| node.handlers.orchestrations()),
                 max_items,
                 suspects,
+                holder: node.lock_holder,
                 held: node.live.clone(),
             };
             let turns = node.provider.fetch_turns(request).await?;
@@ -190,6 +186,7 @@ async fn fetch(
                 activities: node.routes_by_handler().then(|| node.handlers.activities()),
                 max_items,
                 suspects,
+                holder: node.lock_holder,
             };
             let work = node.provider.fetch_work(request).await?;
             node.counters.worker_dispatcher_items_fetched.add(work.len());
@@ -198,30 +195,28 @@ async fn fetch(
     }
 }
 
-fn start_turns(node: &Arc<Node>, turns: Vec<FetchedTurn>, permits: Vec<OwnedSemaphorePermit>) {
+async fn start_turns(node: &Arc<Node>, turns: Vec<FetchedTurn>, permits: Vec<OwnedSemaphorePermit>) {
+    let nodes = nodes_to_judge(node, turns.iter().map(Previous::of_turn)).await;
     for (fetched, permit) in turns.into_iter().zip(permits) {
-        // Without the extension nobody knows how the previous attempt ended.
-        let suspect = fetched.facts.as_ref().map_or(fetched.attempts > 1, |facts| facts.suspect);
-        let suspicion = Suspicion::of(suspect, fetched.attempts, node.options.max_attempts);
-        match admit(node, Queue::Turns, suspicion, permit) {
+        match admit(node, Queue::Turns, Previous::of_turn(&fetched), &nodes, permit) {
             Ok(slot) => node.spawn(turn::process(node.clone(), fetched, slot)),
             Err(refused) => node.spawn(refuse(node.clone(), Queue::Turns, fetched.lock_token, refused)),
         }
     }
 }
 
-fn start_activities(node: &Arc<Node>, work: Vec<FetchedWork>, permits: Vec<OwnedSemaphorePermit>) {
+async fn start_activities(node: &Arc<Node>, work: Vec<FetchedWork>, permits: Vec<OwnedSemaphorePermit>) {
+    let nodes = nodes_to_judge(node, work.iter().map(Previous::of_work)).await;
     for (fetched, permit) in work.into_iter().zip(permits) {
         let session_id = columns_of(&fetched.item).session_id;
         let session = session_id.and_then(|session_id| node.sessions.begin(session_id));
         if session_id.is_some() && session.is_none() {
             // There was room when it was asked for; meanwhile another fetch has used it.
-            let no_room = Refused { delay: None, queue: None };
+            let no_room = Refused { delay: None, place: None };
             node.spawn(refuse(node.clone(), Queue::Activities, fetched.lock_token, no_room));
             continue;
         }
-        let suspicion = Suspicion::of(fetched.suspect, fetched.attempts, node.options.max_attempts);
-        match admit(node, Queue::Activities, suspicion, permit) {
+        match admit(node, Queue::Activities, Previous::of_work(&fetched), &nodes, permit) {
             Ok(slot) => {
                 let slot = Slot { _session: session, ..slot };
                 node.spawn(activity::process(node.clone(), fetched, slot));
@@ -237,36 +232,33 @@ fn start_activities(node: &Arc<Node>, work: Vec<FetchedWork>, permits: Vec<Owned
 struct Refused {
     /// How long it is left alone.
     delay: Option<Duration>,
-    /// The queue of a suspect is taken while it is given back.
-    queue: Option<SuspectPermit>,
+    /// A place that is kept while it is given back.
+    place: Option<SuspectPlace>,
 }
 
 fn admit(
     node: &Node,
     queue: Queue,
-    suspicion: Suspicion,
+    previous: Previous,
+    nodes: &[NodeRecord],
     permit: OwnedSemaphorePermit,
 ) -> Result<Slot, Refused> {
-    let process = node.options.process.clone();
-    let answer = process.suspects().ask(queue, suspicion);
-    match answer {
-        Answer::MayRun => {
-            let suspect = (suspicion != Suspicion::None).then(|| SuspectPermit { process, queue });
-            Ok(Slot { _permit: permit, _suspect: suspect, _session: None })
-        }
-        Answer::QueueTaken => Err(Refused { delay: Some(SUSPECT_DELAY), queue: None }),
-        Answer::NotAlone => {
-            Err(Refused { delay: Some(ALONE_DELAY), queue: Some(SuspectPermit { process, queue }) })
-        }
+    let process = &node.options.process;
+    let suspicion = previous.suspicion(node, queue, nodes);
+    let place = |place| SuspectPlace::new(process.clone(), place, suspicion, previous.attempts(node));
+    match process.suspects().ask(queue, suspicion) {
+        Answer::MayRun(taken) => Ok(Slot { _permit: permit, suspect: taken.map(place), _session: None }),
+        Answer::QueueTaken => Err(Refused { delay: Some(SUSPECT_DELAY), place: None }),
+        Answer::NotAlone(taken) => Err(Refused { delay: Some(ALONE_DELAY), place: Some(place(taken)) }),
     }
 }
 
 /// Gives an item back uncounted: others run now.
 async fn refuse(node: Arc<Node>, queue: Queue, token: String, refused: Refused) {
     abandon(&node, queue, &token, GiveBack::uncounted(refused.delay)).await;
-    if let Some(queue) = refused.queue {
+    if let Some(place) = refused.place {
         // However many there are, they are not fetched and given back in a loop.
         pause_unless_stopping(&node, SUSPECT_DELAY).await;
-        drop(queue);
+        drop(place);
     }
 }

@@ -81,9 +81,20 @@ pub(super) struct KeptLock {
     id: u64,
     lost: CancellationToken,
     out_of_reach: Arc<AtomicBool>,
+    forgiven: AtomicBool,
 }
 
 impl KeptLock {
+    /// The store has taken the attempt of this lock back.
+    pub(super) fn forgive(&self) {
+        self.forgiven.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether giving the work back unfinished takes its attempt back: not if that has happened already.
+    pub(super) fn takes_attempt_back(&self) -> bool {
+        !self.forgiven.load(Ordering::SeqCst)
+    }
+
     /// Cancelled once the store says that the lock is gone, or could not be reached until its time had passed.
     pub(super) fn lost(&self) -> &CancellationToken {
         &self.lost
@@ -140,7 +151,7 @@ impl LockKeeper {
         if was_empty {
             self.wake.notify_waiters();
         }
-        KeptLock { keeper: self.clone(), id, lost, out_of_reach }
+        KeptLock { keeper: self.clone(), id, lost, out_of_reach, forgiven: AtomicBool::new(false) }
     }
 
     /// Runs until dropped. Does nothing at all while no lock is held.

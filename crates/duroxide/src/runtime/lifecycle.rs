@@ -23,8 +23,8 @@ use super::{
     sweeper,
 };
 use crate::client::Client;
-use crate::providers::Provider;
 use crate::providers::memory::MemoryProvider;
+use crate::providers::{LockHolder, Provider};
 
 /// Fetches of each queue in flight: one waits in the store while the other's items are started.
 const FETCHERS_PER_QUEUE: usize = 2;
@@ -87,11 +87,13 @@ impl Runtime {
         let activities = activities.into();
         options.process.names().orchestrations.reserve(&orchestrations.list_names());
         options.process.names().activities.reserve(&activities.list_names());
+        let start_id = format!("{:032x}", options.process.entropy());
         let node = Arc::new(Node {
             handlers: Handlers::new(orchestrations.clone(), &activities),
             activities,
             orchestrations,
-            start_id: format!("{:032x}", options.process.entropy()),
+            lock_holder: LockHolder::of_start(&start_id),
+            start_id,
             filter: DispatcherCapabilityFilter { supported_duroxide_versions: vec![range] },
             sessions: Arc::new(Sessions::new(&node_id, &options, provider.as_ref())),
             node_id,

@@ -27,6 +27,7 @@ mod node;
 pub mod observability;
 mod options;
 mod poison;
+mod probation;
 #[doc(hidden)]
 pub mod process;
 mod questions;

@@ -18,7 +18,7 @@ use super::observability::Counters;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
 use crate::clock::SystemClock;
-use crate::providers::Provider;
+use crate::providers::{LockHolder, Provider};
 
 /// What all tasks of a runtime share.
 pub(super) struct Node {
@@ -30,6 +30,8 @@ pub(super) struct Node {
     pub(super) node_id: String,
     /// Random: tells this run from others under the same name.
     pub(super) start_id: String,
+    /// The same in the locks of this run.
+    pub(super) lock_holder: LockHolder,
     pub(super) handlers: Handlers,
     pub(super) counters: Arc<Counters>,
     pub(super) live: Arc<LiveExecutions>,

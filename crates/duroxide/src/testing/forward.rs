@@ -321,7 +321,9 @@ impl Provider for FaultProvider {
                 item,
                 lock_token,
                 attempts,
+                forgiven: 0,
                 suspect: attempts > 1,
+                expired: None,
                 orchestration: None,
                 progress: None,
                 last_cause: None,
@@ -381,6 +383,10 @@ impl Provider for FaultProvider {
             return Ok(());
         }
         self.call_unit(Method::RecordProgress, self.inner.record_progress(token, details)).await
+    }
+
+    async fn forgive_attempt(&self, token: &str) -> Result<(), ProviderError> {
+        self.call_unit(Method::ForgiveAttempt, self.inner.forgive_attempt(token)).await
     }
 
     async fn lost_work_items(&self, tokens: &[String], lock: Duration) -> Result<Vec<String>, ProviderError> {

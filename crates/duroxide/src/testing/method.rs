@@ -21,6 +21,8 @@ pub enum Method {
     RenewWork,
     /// `record_progress`
     RecordProgress,
+    /// `forgive_attempt`
+    ForgiveAttempt,
     /// `lost_work_items`
     LostWork,
     /// `renew_session_lock`
@@ -66,7 +68,7 @@ pub enum Method {
 }
 
 /// The name of each method in the trait; the first of a method is the one it is shown by.
-const NAMES: [(&str, Method); 35] = [
+const NAMES: [(&str, Method); 36] = [
     ("fetch_turns", Method::FetchTurns),
     ("fetch_orchestration_item", Method::FetchTurns),
     ("ack_orchestration_item", Method::AckTurn),
@@ -78,6 +80,7 @@ const NAMES: [(&str, Method); 35] = [
     ("abandon_work_item", Method::AbandonWork),
     ("renew_work_item_lock", Method::RenewWork),
     ("record_progress", Method::RecordProgress),
+    ("forgive_attempt", Method::ForgiveAttempt),
     ("lost_work_items", Method::LostWork),
     ("renew_session_lock", Method::RenewSessions),
     ("cleanup_orphaned_sessions", Method::CleanUpSessions),
@@ -124,6 +127,7 @@ impl Method {
             Self::FetchTurns
             | Self::FetchWork
             | Self::RecordProgress
+            | Self::ForgiveAttempt
             | Self::LostWork
             | Self::CleanUpSessions
             | Self::Enqueue

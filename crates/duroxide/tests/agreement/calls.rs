@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use duroxide::providers::{
-    FetchedWork, GiveBack, Provider, ProviderAdmin, PruneOptions, SessionFetchConfig, SessionLimits,
-    SessionOverlap, Suspects, WorkItem, WorkRequest,
+    FetchedWork, GiveBack, LockHolder, Provider, ProviderAdmin, PruneOptions, SessionFetchConfig,
+    SessionLimits, SessionOverlap, Suspects, WorkItem, WorkRequest,
 };
 use duroxide_core::{ItemKind, columns_of};
 
@@ -39,7 +39,8 @@ impl Pair {
                     tags: tag_filter(*tags),
                     activities: activity_set(activities.filter(|_| self.has_capabilities())),
                     max_items: *max_items,
-                    suspects: if *suspects { Suspects::AdmitOne } else { Suspects::Refuse },
+                    suspects: Suspects::at_most(*suspects),
+                    holder: LockHolder::of_start(&format!("node {}", lock % 3)),
                 };
                 self.fetch_work(request).await
             }
@@ -77,6 +78,12 @@ impl Pair {
                 let memory = self.memory.record_progress(&token.memory, &details).await;
                 let other = self.other.record_progress(&token.other, &details).await;
                 self.agree("record progress", &memory, &other).map(drop)
+            }
+            WorkCall::Forgive { token } => {
+                let token = which(&self.work, *token);
+                let memory = self.memory.forgive_attempt(&token.memory).await;
+                let other = self.other.forgive_attempt(&token.other).await;
+                self.agree("forgive an attempt", &memory, &other).map(drop)
             }
             WorkCall::Lost => self.lost_work().await,
             WorkCall::RenewSessions { owners, extend, idle } => {
@@ -153,6 +160,12 @@ impl Pair {
             self.count("fetch work");
             if work.suspect {
                 self.count("fetch suspected work");
+            }
+            if work.expired.is_some() {
+                self.count("fetch work of a lock that expired");
+            }
+            if work.forgiven > 0 {
+                self.count("fetch work with forgiven attempts");
             }
             if work.progress.is_some() {
                 self.count("fetch work with progress");

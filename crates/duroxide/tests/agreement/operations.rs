@@ -19,7 +19,7 @@ pub(crate) enum Operation {
 /// A call about turns.
 #[derive(Debug, Clone)]
 pub(crate) enum TurnCall {
-    Fetch { lock: u16, filter: u8, handlers: Option<u8>, max_items: usize, suspects: bool, holding: bool },
+    Fetch { lock: u16, filter: u8, handlers: Option<u8>, max_items: usize, suspects: usize, holding: bool },
     FetchPlain { lock: u16, filter: u8 },
     Ack { token: Which, commit: Commit },
     Abandon { token: Which, delay: Option<u16>, ignore_attempt: bool, cause: u8 },
@@ -39,7 +39,7 @@ pub(crate) enum WorkCall {
         tags: u8,
         activities: Option<u8>,
         max_items: usize,
-        suspects: bool,
+        suspects: usize,
     },
     Ack {
         token: Which,
@@ -58,6 +58,9 @@ pub(crate) enum WorkCall {
     Progress {
         token: Which,
         details: u8,
+    },
+    Forgive {
+        token: Which,
     },
     Lost,
     RenewSessions {
@@ -378,8 +381,7 @@ fn node_call() -> impl Strategy<Value = NodeCall> {
 }
 
 fn turn_call() -> impl Strategy<Value = TurnCall> {
-    let fetch =
-        (1_u16..150, 0_u8..9, some_handlers(), 1_usize..4, proptest::bool::weighted(0.7), any::<bool>());
+    let fetch = (1_u16..150, 0_u8..9, some_handlers(), 1_usize..4, 0_usize..4, any::<bool>());
     prop_oneof![
         10 => fetch.prop_map(|(lock, filter, handlers, max_items, suspects, holding)| TurnCall::Fetch {
             lock, filter, handlers, max_items, suspects, holding
@@ -397,7 +399,7 @@ fn work_call() -> impl Strategy<Value = WorkCall> {
     let session = proptest::option::weighted(0.8, (0_u8..2, 1_u16..80));
     let limits = (0_u8..5, any::<bool>());
     let routing = (0_u8..6, some_handlers());
-    let fetch = (1_u16..150, session, limits, routing, 1_usize..4, proptest::bool::weighted(0.7));
+    let fetch = (1_u16..150, session, limits, routing, 1_usize..4, 0_usize..4);
     let completion = prop_oneof![
         1 => Just(Completion::None),
         6 => Just(Completion::Right),
@@ -414,6 +416,7 @@ fn work_call() -> impl Strategy<Value = WorkCall> {
             .prop_map(|(token, delay, ignore_attempt, cause)| WorkCall::Abandon { token, delay, ignore_attempt, cause }),
         2 => (which(), 1_u16..60).prop_map(|(token, extend)| WorkCall::Renew { token, extend }),
         3 => (which(), any::<u8>()).prop_map(|(token, details)| WorkCall::Progress { token, details }),
+        2 => which().prop_map(|token| WorkCall::Forgive { token }),
         1 => Just(WorkCall::Lost),
         2 => (vec(0_u8..3, 0..3), 1_u16..80, 0_u16..60)
             .prop_map(|(owners, extend, idle)| WorkCall::RenewSessions { owners, extend, idle }),

@@ -7,8 +7,9 @@ use std::time::Duration;
 use duroxide::clock::{Clock, ManualClock};
 use duroxide::providers::memory::MemoryProvider;
 use duroxide::providers::{
-    Enqueued, FetchedTurn, GiveBack, HeldHistory, HistoryPart, OrchestrationItem, Provider, ProviderAdmin,
-    ProviderError, ProviderErrorKind, SendOutcome, StartOutcome, Suspects, TurnRequest, WorkItem,
+    Enqueued, FetchedTurn, GiveBack, HeldHistory, HistoryPart, LockHolder, OrchestrationItem, Provider,
+    ProviderAdmin, ProviderError, ProviderErrorKind, SendOutcome, StartOutcome, Suspects, TurnRequest,
+    WorkItem,
 };
 
 use super::capabilities::handler_set;
@@ -169,7 +170,8 @@ impl Pair {
                     filter: capability_filter(*filter),
                     handlers: handler_set(handlers),
                     max_items: *max_items,
-                    suspects: if *suspects { Suspects::AdmitOne } else { Suspects::Refuse },
+                    suspects: Suspects::at_most(*suspects),
+                    holder: LockHolder::of_start(&format!("node {}", lock % 3)),
                     held: Arc::new(if *holding { held.clone() } else { Held::default() }),
                 };
                 let memory = self.memory.fetch_turns(request(&self.held.memory)).await;

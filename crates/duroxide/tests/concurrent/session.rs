@@ -104,7 +104,8 @@ impl Session {
             filter: None,
             handlers,
             max_items: 1,
-            suspects: Suspects::AdmitOne,
+            suspects: Suspects::AtMost(1),
+            holder: duroxide::providers::LockHolder::UNKNOWN,
             held: Arc::new(NothingHeld),
         };
         match self.store.fetch_turns(request).await {
@@ -151,7 +152,8 @@ impl Session {
                 Takes::Only(name) => Some(Arc::new(BTreeSet::from([name.to_string()]))),
             },
             max_items: 1,
-            suspects: Suspects::AdmitOne,
+            suspects: Suspects::AtMost(1),
+            holder: duroxide::providers::LockHolder::UNKNOWN,
         };
         match self.store.fetch_work(request).await {
             Err(error) => in_words::<()>(&Err(error)),

@@ -24,6 +24,7 @@ mod many_sessions;
 mod metrics;
 mod outages;
 mod recorder;
+mod recovery;
 mod redrive;
 mod session_capacity;
 mod session_programs;

@@ -8,4 +8,6 @@ mod crash_points;
 mod crash_workload;
 mod kill_loop;
 mod killer;
+mod recovery;
+mod recovery_workload;
 mod stopped;

@@ -138,7 +138,8 @@ pub(crate) fn turn_request(max_items: usize, poll_timeout: Duration) -> TurnRequ
         filter: None,
         handlers: None,
         max_items,
-        suspects: Suspects::AdmitOne,
+        suspects: Suspects::AtMost(1),
+        holder: duroxide::providers::LockHolder::UNKNOWN,
         held: Arc::new(NothingHeld),
     }
 }
@@ -152,7 +153,8 @@ pub(crate) fn work_request(max_items: usize, poll_timeout: Duration) -> WorkRequ
         tags: TagFilter::DefaultOnly,
         activities: None,
         max_items,
-        suspects: Suspects::AdmitOne,
+        suspects: Suspects::AtMost(1),
+        holder: duroxide::providers::LockHolder::UNKNOWN,
     }
 }
 

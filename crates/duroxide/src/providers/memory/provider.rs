@@ -277,6 +277,10 @@ impl Provider for MemoryProvider {
         self.with_state(|state, now| state.record_progress(now, lock_token, details.to_string()))
     }
 
+    async fn forgive_attempt(&self, lock_token: &str) -> Result<(), ProviderError> {
+        self.with_state(|state, now| state.forgive_attempt(now, lock_token))
+    }
+
     async fn lost_work_items(
         &self,
         lock_tokens: &[String],

@@ -8,7 +8,7 @@ use duroxide_core::{
 };
 use semver::Version;
 
-use crate::providers::KvEntry;
+use crate::providers::{ExpiredLock, KvEntry, LockHolder};
 
 /// A time in ms since the epoch. Signed, because messages that are put back come before all others.
 pub(super) type Ms = i64;
@@ -16,6 +16,11 @@ pub(super) type Ms = i64;
 /// A time or a count of milliseconds, at most the largest that a row can hold.
 pub(super) fn to_ms(value: u64) -> Ms {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A lock that was not renewed in time.
+pub(super) fn expired(holder: LockHolder, until: Ms) -> ExpiredLock {
+    ExpiredLock { holder, expired_at_ms: u64::try_from(until).unwrap_or(0) }
 }
 
 /// What a row holds: a value, or text that does not decode.
@@ -140,6 +145,7 @@ pub(super) struct MessageRow {
 #[derive(Debug, Clone)]
 pub(super) struct TurnLock {
     pub(super) token: String,
+    pub(super) holder: LockHolder,
     pub(super) until: Ms,
     /// The messages that this lock's fetch returned.
     pub(super) messages: Vec<MessageKey>,
@@ -379,6 +385,7 @@ pub(super) struct WorkEntry {
 #[derive(Debug, Clone)]
 pub(super) struct WorkLock {
     pub(super) token: String,
+    pub(super) holder: LockHolder,
     pub(super) until: Ms,
 }
 
@@ -388,6 +395,8 @@ pub(super) struct WorkRow {
     pub(super) key: WorkKey,
     pub(super) route: WorkRoute,
     pub(super) attempts: u32,
+    /// Attempts that were taken back because the item did no harm.
+    pub(super) forgiven: u32,
     pub(super) queued_at: Ms,
     /// The end of its delay, or when it was queued.
     pub(super) visible_at: Ms,

@@ -10,11 +10,11 @@ use duroxide_core::{
 };
 
 use super::ready::Pick;
-use super::rows::{ExecutionRow, InstanceRow, KeptCause, MessageKey, Ms, TurnKey, TurnLock, to_ms};
+use super::rows::{ExecutionRow, InstanceRow, KeptCause, MessageKey, Ms, TurnKey, TurnLock, expired, to_ms};
 use super::state::State;
 use crate::clock::millis;
 use crate::providers::{
-    FetchedTurn, FilteredOut, GiveBack, HeldHistory, HistoryPart, OrchestrationItem, ProviderError, Suspects,
+    FetchedTurn, FilteredOut, GiveBack, HeldHistory, HistoryPart, OrchestrationItem, ProviderError,
     TurnFacts, TurnRequest,
 };
 
@@ -79,7 +79,7 @@ impl State {
             if let Some(turn) = self.take_turn(now, &instance, request) {
                 turns.push(turn);
                 if suspect {
-                    suspects = Suspects::Refuse;
+                    suspects = suspects.after_one();
                 }
             }
         }
@@ -118,9 +118,12 @@ impl State {
             }
         }
         let suspect = row.suspicion.is_suspect();
+        let expired = row.lock.as_ref().filter(|_| suspect).map(|lock| expired(lock.holder, lock.until));
         row.suspicion = row.suspicion.when_locked();
+        let holder = request.holder;
         let until = now.saturating_add(to_ms(millis(request.lock_timeout)));
-        row.lock = Some(TurnLock { token: token.clone(), until, messages: admitted.keys, cancelled: false });
+        row.lock =
+            Some(TurnLock { token: token.clone(), holder, until, messages: admitted.keys, cancelled: false });
         let loaded = match admitted.error {
             Some(error) => Loaded { events: Vec::new(), part: HistoryPart::Whole, error: Some(error) },
             None => load_history(row, request.held.held(instance)),
@@ -144,6 +147,7 @@ impl State {
             facts: Some(TurnFacts {
                 now_ms: u64::try_from(now).unwrap_or(0),
                 suspect,
+                expired,
                 incarnation: row.incarnation,
                 created_at_ms: u64::try_from(row.created_at).unwrap_or(0),
                 last_event_id: row.current_execution().map_or(0, ExecutionRow::last_event_id),

@@ -7,13 +7,11 @@ use duroxide_core::{AppErrorKind, ErrorDetails, ItemKind, WorkItem, columns_of};
 
 use super::messages::check_message;
 use super::ready::Pick;
-use super::rows::{KeptCause, Ms, Stored, Suspicion, WorkKey, WorkLock, WorkRoute, WorkRow, to_ms};
+use super::rows::{KeptCause, Ms, Stored, Suspicion, WorkKey, WorkLock, WorkRoute, WorkRow, expired, to_ms};
 use super::state::{State, check_instance, invalid};
 use super::turns::Fetched;
 use crate::clock::millis;
-use crate::providers::{
-    FetchedWork, GiveBack, OrchestrationRef, ProviderError, Suspects, WaitingByTag, WorkRequest,
-};
+use crate::providers::{FetchedWork, GiveBack, OrchestrationRef, ProviderError, WaitingByTag, WorkRequest};
 
 /// Checks that an item belongs into the worker queue.
 pub(super) fn check_work(operation: &str, item: &WorkItem) -> Result<(), ProviderError> {
@@ -75,6 +73,7 @@ impl State {
             key: key.clone(),
             route,
             attempts: 0,
+            forgiven: 0,
             queued_at: now,
             visible_at: now,
             suspicion: Suspicion::Clean,
@@ -109,7 +108,7 @@ impl State {
             if let Some(item) = self.take_work(now, seq, request) {
                 items.push(item);
                 if suspect {
-                    suspects = Suspects::Refuse;
+                    suspects = suspects.after_one();
                 }
             }
         }
@@ -132,12 +131,13 @@ impl State {
         let token = self.new_token(seq);
         let row = self.work.get_mut(&seq)?;
         let suspect = row.suspicion.is_suspect();
+        let expired = row.lock.as_ref().filter(|_| suspect).map(|lock| expired(lock.holder, lock.until));
         row.suspicion = row.suspicion.when_locked();
         row.attempts = row.attempts.saturating_add(1);
-        let (attempts, progress) = (row.attempts, row.progress.clone());
+        let (attempts, forgiven, progress) = (row.attempts, row.forgiven, row.progress.clone());
         let last_cause = row.bounce.as_ref().map(|bounce| bounce.cause.clone());
         let until = now.saturating_add(to_ms(millis(request.lock_timeout)));
-        row.lock = Some(WorkLock { token: token.clone(), until });
+        row.lock = Some(WorkLock { token: token.clone(), holder: request.holder, until });
         if let (Some(session_id), Some(config)) = (row.route.session_id.clone(), &request.session) {
             self.claim_session(now, session_id, config, until);
         }
@@ -146,7 +146,17 @@ impl State {
             .instances
             .get(item.instance())
             .map(|row| OrchestrationRef { name: row.name.clone(), version: row.version.clone() });
-        Some(FetchedWork { item, lock_token: token, attempts, suspect, orchestration, progress, last_cause })
+        Some(FetchedWork {
+            item,
+            lock_token: token,
+            attempts,
+            forgiven,
+            suspect,
+            expired,
+            orchestration,
+            progress,
+            last_cause,
+        })
     }
 
     /// Sets an undecodable work item aside and fails its activity, so that nobody waits for it in vain.
@@ -253,6 +263,15 @@ impl State {
         let seq = self.holder_of_work(now, "record_progress", token)?;
         if let Some(row) = self.work.get_mut(&seq) {
             row.progress = Some(details);
+        }
+        Ok(())
+    }
+
+    pub(super) fn forgive_attempt(&mut self, now: Ms, token: &str) -> Result<(), ProviderError> {
+        let seq = self.holder_of_work(now, "forgive_attempt", token)?;
+        if let Some(row) = self.work.get_mut(&seq) {
+            row.attempts = row.attempts.saturating_sub(1);
+            row.forgiven = row.forgiven.saturating_add(1);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use super::route_turn::{self, Lane};
 use super::set_aside::{self, AsideMessage};
 use super::token::Token;
 use super::tx::Tx;
-use super::values::{Ms, NEVER, after, from_column, from_json};
+use super::values::{Ms, NEVER, after, expired_lock, from_column, from_json};
 use crate::providers::{
     FetchedTurn, FilteredOut, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts,
     TurnRequest,
@@ -90,7 +90,7 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
             match take_loaded(tx, candidate.key, row, about, request)? {
                 Some(turn) => {
                     if turn.turn.facts.as_ref().is_some_and(|facts| facts.suspect) {
-                        suspects = Suspects::Refuse;
+                        suspects = suspects.after_one();
                     }
                     items.push(turn);
                 }
@@ -140,26 +140,30 @@ struct Found {
     next_due: Ms,
 }
 
-/// The ready instances that have been so longest, at most one suspect among them, and the next due time.
+/// The ready instances that have been so longest, with as many suspects among them as are admitted, and the next due
+/// time.
 ///
 /// Looks at the few distinct versions among all ready instances, and in each at its oldest rows: the cost
 /// does not depend on how many are behind those.
 fn candidates(tx: &Tx<'_>, request: &TurnRequest, suspects: Suspects, wanted: usize) -> Result<Found, Fault> {
     let mut clean = Vec::new();
-    let mut suspect: Option<Candidate> = None;
+    let mut suspected = Vec::new();
+    let admitted = suspects.limit().min(wanted);
     let mut next_due = NEVER;
     for pinned_key in pinned_keys(tx.db)?.into_iter().filter(|key| is_compatible(request, *key)) {
         let lane = Lane { pinned_key, suspect: false };
         clean.extend(oldest(tx, lane, request, wanted, &mut next_due)?);
-        if suspects == Suspects::AdmitOne {
+        if admitted > 0 {
             let lane = Lane { pinned_key, suspect: true };
-            suspect = suspect.into_iter().chain(oldest(tx, lane, request, 1, &mut next_due)?).min();
+            suspected.extend(oldest(tx, lane, request, admitted, &mut next_due)?);
         }
     }
     if clean.len() >= wanted {
         next_due = AT_ONCE;
     }
-    clean.extend(suspect);
+    suspected.sort_unstable();
+    suspected.truncate(admitted);
+    clean.extend(suspected);
     clean.sort_unstable();
     clean.truncate(wanted);
     Ok(Found { candidates: clean, next_due })
@@ -251,6 +255,8 @@ fn take_loaded(
     about: Description,
     request: &TurnRequest,
 ) -> Result<Option<RawTurn>, Fault> {
+    let expired = row.lock.filter(|_| row.suspect).zip(row.ready_at);
+    let expired = expired.map(|(lock, expired_at)| expired_lock(lock.nonce, expired_at));
     if row.lock.is_some() {
         // The previous attempt ended by expiry.
         count_ended_attempt(tx.db, &row)?;
@@ -262,7 +268,7 @@ fn take_loaded(
         row.save(tx.db)?;
         return Ok(None);
     };
-    let token = Token::new(key);
+    let token = Token::new(key, request.holder);
     let suspect = row.suspect;
     let locked_until = after(tx.now, request.lock_timeout);
     row.lock = Some(TurnLock {
@@ -307,6 +313,7 @@ fn take_loaded(
         facts: Some(TurnFacts {
             now_ms: from_column(tx.now),
             suspect,
+            expired,
             incarnation: about.incarnation,
             created_at_ms: from_column(about.created_at),
             last_event_id: about.last_event_id,

@@ -12,11 +12,11 @@ use super::history::rows;
 use super::route_work::{self, Lane};
 use super::sessions;
 use super::set_aside;
-use super::token::Token;
+use super::token::{Token, UNLOCKED};
 use super::tx::Tx;
-use super::values::{Ms, NEVER, after, from_column, from_json};
+use super::values::{Ms, NEVER, after, expired_lock, from_column, from_json};
 use super::work::{Place, WorkRow};
-use crate::providers::{FetchedWork, OrchestrationRef, Suspects, TagFilter, WorkRequest};
+use crate::providers::{ExpiredLock, FetchedWork, OrchestrationRef, Suspects, TagFilter, WorkRequest};
 
 /// A work item that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<Fetche
         };
         items.push(work);
         if candidate.suspect {
-            suspects = Suspects::Refuse;
+            suspects = suspects.after_one();
         }
         if from_session || candidate.suspect {
             // The session has another head now, or suspects are no longer wanted.
@@ -67,8 +67,8 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<Fetche
     Ok(Look { items, next_due })
 }
 
-/// The ready work items without a session that have been so longest, oldest first, at most one suspect among
-/// them. Looks at each accepted tag and there at the oldest rows: the cost does not depend on how many are
+/// The ready work items without a session that have been so longest, oldest first, with as many suspects among them as
+/// are admitted. Looks at each accepted tag and there at the oldest rows: the cost does not depend on how many are
 /// behind those.
 fn oldest_without_session(
     tx: &Tx<'_>,
@@ -78,19 +78,21 @@ fn oldest_without_session(
     next_due: &mut Ms,
 ) -> Result<VecDeque<Candidate>, Fault> {
     let mut ready = Vec::new();
-    let mut oldest_suspect: Option<Candidate> = None;
+    let mut oldest_suspects = Vec::new();
+    let admitted = suspects.limit().min(wanted);
     let accepted = match accepted(&request.tags) {
         Some(accepted) => accepted,
         None => tags(tx.db)?,
     };
     for tag in &accepted {
         ready.extend(oldest(tx, Lane { tag, suspect: false }, request, wanted, next_due)?);
-        if suspects == Suspects::AdmitOne {
-            let first = oldest(tx, Lane { tag, suspect: true }, request, 1, next_due)?;
-            oldest_suspect = oldest_suspect.into_iter().chain(first).min();
+        if admitted > 0 {
+            oldest_suspects.extend(oldest(tx, Lane { tag, suspect: true }, request, admitted, next_due)?);
         }
     }
-    ready.extend(oldest_suspect);
+    oldest_suspects.sort_unstable();
+    oldest_suspects.truncate(admitted);
+    ready.extend(oldest_suspects);
     ready.sort_unstable();
     ready.truncate(wanted);
     Ok(ready.into())
@@ -150,12 +152,15 @@ struct Told {
     orchestration: Option<OrchestrationRef>,
     progress: Option<String>,
     last_cause: Option<BounceCause>,
+    forgiven: u32,
+    expired: Option<ExpiredLock>,
 }
 
 /// Locks a ready work item. `None` when it had to be set aside.
 pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<FetchedWork>, Fault> {
     const SELECT: &str = "SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.tag, w.session_id, \
-         w.attempts, w.suspect, w.item, i.name, i.version, w.progress, w.bounce FROM work_items w \
+         w.attempts, w.suspect, w.item, i.name, i.version, w.progress, w.bounce, w.forgiven, w.lock_nonce, \
+         w.ready_at FROM work_items w \
          LEFT JOIN instances i ON i.instance_id = w.instance_id WHERE w.id = ?1";
     const LOCK: &str = "UPDATE work_items SET ready_at = ?2, suspect = 1, suspect_before = ?3, attempts = ?4, \
          lock_nonce = ?5 WHERE id = ?1";
@@ -173,10 +178,13 @@ pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Op
             (Some(name), Some(version)) => Some(OrchestrationRef { name, version }),
             (None, _) | (_, None) => None,
         };
+        let (nonce, expired_at): (i64, Ms) = (found.get(14)?, found.get(15)?);
         let told = Told {
             orchestration,
             progress: found.get(11)?,
             last_cause: found.get::<_, Option<String>>(12)?.as_deref().and_then(BounceCause::from_stored),
+            forgiven: u32::try_from(found.get::<_, i64>(13)?).unwrap_or(u32::MAX),
+            expired: (row.suspect && nonce != UNLOCKED).then(|| expired_lock(nonce, expired_at)),
         };
         Ok((row, told, from_json::<WorkItem>(found.get_ref(8)?)))
     })?;
@@ -190,7 +198,7 @@ pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Op
             return Ok(None);
         }
     };
-    let token = Token::new(id);
+    let token = Token::new(id, request.holder);
     let attempts = row.attempts.saturating_add(1);
     let locked_until = after(tx.now, request.lock_timeout);
     tx.db.execute(LOCK, (id, locked_until, row.suspect, attempts, token.nonce))?;
@@ -203,7 +211,9 @@ pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Op
         item,
         lock_token: token.text(),
         attempts,
+        forgiven: told.forgiven,
         suspect: row.suspect,
+        expired: told.expired,
         orchestration: told.orchestration,
         progress: told.progress,
         last_cause: told.last_cause,

@@ -41,7 +41,9 @@ impl Request for TurnRequest {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        self.suspects == other.suspects && self.filter == other.filter && same_handlers
+        self.suspects.are_admitted() == other.suspects.are_admitted()
+            && self.filter == other.filter
+            && same_handlers
     }
 }
 
@@ -64,7 +66,7 @@ impl Request for WorkRequest {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        self.suspects == other.suspects
+        self.suspects.are_admitted() == other.suspects.are_admitted()
             && same_activities
             && same_owner
             && self.session_limits == other.session_limits

@@ -343,6 +343,12 @@ impl Provider for SqliteProvider {
         self.write(OPERATION, details.len(), move |tx| work::record_progress(tx, token, &details)).await
     }
 
+    async fn forgive_attempt(&self, lock_token: &str) -> Result<(), ProviderError> {
+        const OPERATION: &str = "forgive_attempt";
+        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
+        self.write(OPERATION, 0, move |tx| work::forgive_attempt(tx, token)).await
+    }
+
     async fn lost_work_items(
         &self,
         lock_tokens: &[String],

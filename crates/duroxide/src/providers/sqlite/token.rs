@@ -2,6 +2,7 @@
 
 use super::fault::Fault;
 use super::values::random_bits;
+use crate::providers::LockHolder;
 
 /// Stands in a work item that is not locked. No token has it.
 pub(super) const UNLOCKED: i64 = i64::MIN;
@@ -15,8 +16,8 @@ pub(super) struct Token {
 
 impl Token {
     /// A token for the row `key` that no other fetch has.
-    pub(super) fn new(key: i64) -> Self {
-        let nonce = random_bits().cast_signed();
+    pub(super) fn new(key: i64, holder: LockHolder) -> Self {
+        let nonce = holder.nonce(random_bits());
         Self { key, nonce: if nonce == UNLOCKED { 1 } else { nonce } }
     }
 
@@ -42,7 +43,7 @@ mod tests {
     #[test]
     fn a_token_leads_back_to_itself() {
         for key in [1, 77, i64::MAX] {
-            let token = Token::new(key);
+            let token = Token::new(key, LockHolder::of_start("a start"));
             assert_eq!(Token::parse(&token.text()).unwrap(), token);
         }
     }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::fault::Fault;
 use crate::clock::millis;
+use crate::providers::{ExpiredLock, LockHolder};
 
 /// A time in ms since the epoch. Signed, because messages that are put back come before all others.
 pub(super) type Ms = i64;
@@ -22,6 +23,11 @@ pub(super) fn to_column(value: u64) -> i64 {
 /// The number behind a column.
 pub(super) fn from_column(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
+}
+
+/// The lock with this number, which was not renewed in time.
+pub(super) fn expired_lock(nonce: i64, expired_at: Ms) -> ExpiredLock {
+    ExpiredLock { holder: LockHolder::of_nonce(nonce), expired_at_ms: from_column(expired_at) }
 }
 
 /// `now` and a while.
