@@ -18,6 +18,8 @@ mod health;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod lost_file;
+#[cfg(test)]
 mod migrations;
 #[cfg(test)]
 mod opening;

@@ -38,6 +38,9 @@ impl Writer {
         if let Some(first) = first {
             self.sort_in(&mut group, first);
         }
+        if let Err(lost) = self.known_loss() {
+            return self.refuse(group, &lost);
+        }
         let due = self.turns.next_due().min(self.work.next_due()) <= self.now();
         if group.calls.is_empty() && !due {
             self.read(group.reads);
@@ -120,6 +123,8 @@ impl Writer {
                 "transaction",
                 "SQLite rolled the transaction back; nothing was changed",
             ))
+        } else if let Err(lost) = self.check_file() {
+            Some(lost)
         } else {
             if wrote {
                 failpoint::pass("sqlite.before_commit");
@@ -128,7 +133,9 @@ impl Writer {
             if wrote {
                 failpoint::pass("sqlite.after_commit");
             }
-            committed.err().map(|error| unknown_outcome(&storage_error("commit", error)))
+            let failed = committed.err().map(|error| unknown_outcome(&storage_error("commit", error)));
+            // A commit to a file that was deleted meanwhile is not stored.
+            failed.or_else(|| self.check_file().err())
         };
         if let Some(failure) = failure {
             self.end_broken_transaction();
@@ -170,6 +177,22 @@ impl Writer {
         self.turns.fail_due(now, &failure);
         self.work.fail_due(now, &failure);
         self.read(group.reads);
+    }
+
+    /// The file is lost: nothing is carried out. The reads find out themselves.
+    fn refuse(&mut self, mut group: Group, lost: &ProviderError) {
+        while let Ok(message) = self.messages.try_recv() {
+            self.sort_in(&mut group, message);
+        }
+        for call in group.calls {
+            call.answer(Some(lost));
+        }
+        self.refuse_waiting(lost);
+        self.read(group.reads);
+    }
+
+    fn known_loss(&self) -> Result<(), ProviderError> {
+        self.shared_file.as_ref().map_or(Ok(()), |shared| shared.file.known("begin"))
     }
 
     fn read(&self, reads: Vec<Read>) {

@@ -11,6 +11,7 @@
 //! | `options`, `location`, `open`, `schema` | how a store is opened |
 //! | `writer`, `group`, `call`, `parked` | the writer's thread, group commit, fetches that wait |
 //! | `shared_file`, `waiters`, `readers` | other processes, clients that wait, reads |
+//! | `open_file` | noticing that the file was deleted, moved or replaced |
 //! | `db`, `tx`, `values`, `token`, `fault`, `statistics` | what all operations use |
 //! | `instance_row`, `execution_row` | when an instance is ready and who holds it; how an execution stands |
 //! | `caller` | messages sent inside a transaction of the caller |
@@ -27,7 +28,7 @@
 //!   for a file.
 //! - `ready_at` is NULL exactly when an inbox is empty; while a row is locked it is when the lock expires, so
 //!   that an expired lock needs no cleaning up.
-//! - No answer leaves before the commit that it speaks of.
+//! - No answer leaves before the commit that it speaks of, nor once the path leads to another file.
 
 mod ack_turn;
 mod admin;
@@ -49,6 +50,7 @@ mod listing;
 mod location;
 mod nodes;
 mod open;
+mod open_file;
 mod options;
 mod outcome;
 mod parked;

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::db::{Db, OwnDb};
 use super::fault::storage_error;
 use super::location::{Location, WhenMissing};
+use super::open_file::OpenFile;
 use super::options::SqliteOptions;
 use super::schema;
 use super::statistics::Counters;
@@ -33,11 +34,12 @@ pub(super) struct Opened {
 }
 
 /// What SQLite says about the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Facts {
     pub(super) path: Option<PathBuf>,
+    /// The file behind the path; `None` for a store in memory.
+    pub(super) file: Option<Arc<OpenFile>>,
     pub(super) journal_mode: String,
-    pub(super) synchronous: i64,
 }
 
 /// Opens a store. Changes nothing where it refuses.
@@ -54,11 +56,13 @@ pub(super) fn open(
         Location::File { path, missing } => (connect(path, *missing, options, counters)?, Some(path.clone())),
     };
     schema::check(&writer.db(), OPERATION).map_err(|error| naming(path.as_deref(), error))?;
+    // From here on the file exists, and all connections must have opened this one.
+    let file = path.as_deref().map(|path| Arc::new(OpenFile::new(path)));
     let journal_mode = match path {
         Some(_) => set_wal(&writer.db(), options.busy_timeout)?,
         None => text_pragma(&writer.db(), "PRAGMA journal_mode")?,
     };
-    let synchronous = set_synchronous(&writer.db(), options)?;
+    set_synchronous(&writer.db(), options)?;
     let settings = format!(
         "PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
          PRAGMA cache_size = -{WRITER_CACHE_KIB}"
@@ -74,8 +78,11 @@ pub(super) fn open(
             readers.push(reader);
         }
     }
+    if let Some(file) = &file {
+        file.check_with_log(OPERATION)?;
+    }
     let path = path.map(|path| std::fs::canonicalize(&path).unwrap_or(path));
-    Ok(Opened { writer, readers, facts: Facts { path, journal_mode, synchronous } })
+    Ok(Opened { writer, readers, facts: Facts { path, file, journal_mode } })
 }
 
 fn connect(
@@ -136,7 +143,7 @@ fn set_wal(db: &Db, patience: Duration) -> Result<String, ProviderError> {
     Ok(mode)
 }
 
-fn set_synchronous(db: &Db, options: &SqliteOptions) -> Result<i64, ProviderError> {
+fn set_synchronous(db: &Db, options: &SqliteOptions) -> Result<(), ProviderError> {
     let asked = options.synchronous.pragma_value();
     db.execute_batch(&format!("PRAGMA synchronous = {asked}"))
         .map_err(|error| storage_error(OPERATION, error))?;
@@ -147,7 +154,7 @@ fn set_synchronous(db: &Db, options: &SqliteOptions) -> Result<i64, ProviderErro
         let message = format!("asked for synchronous level {asked}, SQLite answers {level:?}");
         return Err(ProviderError::of_kind(ProviderErrorKind::Other, OPERATION, message));
     }
-    Ok(asked)
+    Ok(())
 }
 
 fn text_pragma(db: &Db, sql: &str) -> Result<String, ProviderError> {
