@@ -22,6 +22,8 @@ mod lost_file;
 #[cfg(test)]
 mod migrations;
 #[cfg(test)]
+mod open_errors;
+#[cfg(test)]
 mod opening;
 mod pinned_versions;
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
 //! | `options`, `location`, `open`, `schema` | how a store is opened |
+//! | `open_failure` | why one could not be opened |
 //! | `writer`, `group`, `call`, `parked` | the writer's thread, group commit, fetches that wait |
 //! | `shared_file`, `waiters`, `readers` | other processes, clients that wait, reads |
 //! | `open_file` | noticing that the file was deleted, moved or replaced |
@@ -50,6 +51,7 @@ mod listing;
 mod location;
 mod nodes;
 mod open;
+mod open_failure;
 mod open_file;
 mod options;
 mod outcome;

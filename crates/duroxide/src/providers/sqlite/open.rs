@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::db::{Db, OwnDb};
 use super::fault::storage_error;
 use super::location::{Location, WhenMissing};
+use super::open_failure;
 use super::open_file::OpenFile;
 use super::options::SqliteOptions;
 use super::schema;
@@ -48,14 +49,30 @@ pub(super) fn open(
     options: &SqliteOptions,
     counters: &Arc<Counters>,
 ) -> Result<Opened, ProviderError> {
-    let (writer, path) = match location {
+    match location {
         Location::Memory => {
             let connection = Connection::open_in_memory().map_err(|error| storage_error(OPERATION, error))?;
-            (counted(connection, counters)?, None)
+            set_up(counted(connection, counters)?, None, options, counters)
         }
-        Location::File { path, missing } => (connect(path, *missing, options, counters)?, Some(path.clone())),
-    };
-    schema::check(&writer.db(), OPERATION).map_err(|error| naming(path.as_deref(), error))?;
+        Location::File { path, missing } => {
+            let log = open_failure::Log::before_opening(path, options.busy_timeout)?;
+            let opened = connect(path, *missing, options, counters).and_then(|writer| {
+                schema::check(&writer.db(), OPERATION).map_err(|error| naming(Some(path), error))?;
+                log.check(&writer.db(), path, options.busy_timeout)?;
+                set_up(writer, Some(path.clone()), options, counters)
+            });
+            opened.map_err(|error| open_failure::explain(path, *missing, error))
+        }
+    }
+}
+
+/// Settings, schema and readers.
+fn set_up(
+    writer: OwnDb,
+    path: Option<PathBuf>,
+    options: &SqliteOptions,
+    counters: &Arc<Counters>,
+) -> Result<Opened, ProviderError> {
     // From here on the file exists, and all connections must have opened this one.
     let file = path.as_deref().map(|path| Arc::new(OpenFile::new(path)));
     let journal_mode = match path {
@@ -95,15 +112,12 @@ fn connect(
     if missing == WhenMissing::Create {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
     }
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| {
-        let hint = match missing {
-            WhenMissing::Create => "check that its directory exists and can be written",
-            WhenMissing::Refuse => "check that it exists and can be written",
-        };
-        let message = format!("cannot open '{}': {hint}", path.display());
-        ProviderError::permanent(OPERATION, message).with_source(error)
-    })?;
-    connection.busy_timeout(options.busy_timeout).map_err(|error| storage_error(OPERATION, error))?;
+    let storage = |error| storage_error(OPERATION, error);
+    let connection = Connection::open_with_flags(path, flags).map_err(storage)?;
+    if connection.is_readonly("main").map_err(storage)? {
+        return Err(open_failure::read_only(OPERATION, path));
+    }
+    connection.busy_timeout(options.busy_timeout).map_err(storage)?;
     counted(connection, counters)
 }
 

@@ -19,7 +19,7 @@ const MIGRATIONS: &[&str] = &[
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     /// Empty, or just created.
     Empty,
     /// Ours, with this many migrations behind it.
@@ -27,8 +27,8 @@ enum Found {
 }
 
 /// Refuses what is not ours to touch. Changes nothing.
-pub(super) fn check(db: &Db, operation: &str) -> Result<(), ProviderError> {
-    look(db, operation).map(|_| ())
+pub(super) fn check(db: &Db, operation: &str) -> Result<Found, ProviderError> {
+    look(db, operation)
 }
 
 /// Brings the schema up to date. Several processes may do so at once.
