@@ -6,6 +6,8 @@ mod backup;
 #[cfg(test)]
 mod caller;
 #[cfg(test)]
+mod clock_steps;
+#[cfg(test)]
 mod decoding;
 #[cfg(test)]
 mod fixture;

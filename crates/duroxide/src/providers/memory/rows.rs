@@ -126,6 +126,8 @@ pub(super) struct MessageRow {
     pub(super) execution_id: Option<u64>,
     pub(super) event_id: Option<u64>,
     pub(super) attempts: u32,
+    /// Whether it was to become visible at a later time.
+    pub(super) delayed: bool,
     pub(super) item: Stored<WorkItem>,
 }
 
@@ -379,6 +381,8 @@ pub(super) struct WorkRow {
     pub(super) route: WorkRoute,
     pub(super) attempts: u32,
     pub(super) visible_at: Ms,
+    /// Whether it was given back with a delay.
+    pub(super) delayed: bool,
     pub(super) suspicion: Suspicion,
     pub(super) lock: Option<WorkLock>,
     pub(super) progress: Option<String>,

@@ -74,6 +74,7 @@ impl State {
             route,
             attempts: 0,
             visible_at: now,
+            delayed: false,
             suspicion: Suspicion::Clean,
             lock: None,
             progress: None,
@@ -199,6 +200,7 @@ impl State {
         }
         if let Some(delay) = delay {
             row.visible_at = now.saturating_add(to_ms(millis(delay)));
+            row.delayed = true;
         }
         self.reindex_work(seq);
         Ok(())

@@ -252,7 +252,9 @@ fn take_loaded(
     if row.lock.is_some() {
         // The previous attempt ended by expiry.
         count_ended_attempt(tx.db, &row)?;
+        row.lock = None;
     }
+    row.pull_back(tx)?;
     let admitted = admit_messages(tx, &mut row, &about.instance)?;
     let Some(last) = admitted.last else {
         row.lock = None;

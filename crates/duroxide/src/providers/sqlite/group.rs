@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::time::Instant;
 
 use super::call::{Call, Message, RollBack};
+use super::clock_steps;
 use super::db::Db;
 use super::fault::{Fault, storage_error};
 use super::parked::{Looked, Request};
@@ -42,7 +43,7 @@ impl Writer {
             return self.refuse(group, &lost);
         }
         let due = self.turns.next_due().min(self.work.next_due()) <= self.now();
-        if group.calls.is_empty() && !due {
+        if group.calls.is_empty() && !due && !self.is_set_back() {
             self.read(group.reads);
             return;
         }
@@ -51,12 +52,28 @@ impl Writer {
         }
         self.look_for_foreign_changes(SharedFile::ask);
         let changes_before = self.db.db().total_changes();
+        if self.look_at_clock() {
+            self.make_ready(&mut group);
+        }
         self.carry_out(&mut group);
         if !group.broken {
             self.serve(&mut group);
         }
         let wrote = self.db.db().total_changes() != changes_before;
         self.finish(group, wrote);
+    }
+
+    /// The clock was set back: what was stored while it was ahead is not to wait for it.
+    fn make_ready(&self, group: &mut Group) {
+        let db = self.db.db();
+        let mut tx = Tx::new(&db, self.now());
+        match clock_steps::make_ready(&mut tx) {
+            Ok(()) => group.effects.merge(tx.effects),
+            Err(fault) => {
+                let error = fault.into_error("make_ready");
+                tracing::warn!(target: "duroxide::runtime", %error, "what was stored while the clock was ahead is not ready yet");
+            }
+        }
     }
 
     /// Carries out the calls at hand and those that wait, up to the limits of a group.

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_kept_messages.sql"),
     include_str!("migrations/0003_nodes_and_routes.sql"),
     include_str!("migrations/0004_answers.sql"),
+    include_str!("migrations/0007_clock_steps.sql"),
 ];
 
 /// What a file is.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::call::{Delivery, Job, Message, ToWriter};
+use super::clock_steps;
 use super::db::{Db, OwnDb};
 use super::early;
 use super::fault::{Fault, storage_error};
@@ -275,6 +276,7 @@ impl WriterStart {
         let db = writer.db();
         let mut tx = Tx::new(&db, to_column(self.options.clock.now_ms()));
         early::drop_expired(&mut tx).map_err(|fault| fault.into_error("open"))?;
+        clock_steps::make_ready(&mut tx).map_err(|fault| fault.into_error("open"))?;
         tx.effects.report(&self.counters);
         let shared_file = match (&facts.path, &facts.file) {
             (Some(path), Some(file)) => {

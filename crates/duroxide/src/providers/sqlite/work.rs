@@ -151,8 +151,8 @@ pub(super) fn abandon(
 ) -> Result<(), Fault> {
     // With the attempt ignored, an expiry before it still counts.
     const SQL: &str = "UPDATE work_items SET lock_nonce = ?4, visible_at = coalesce(?5, visible_at), \
-         ready_at = coalesce(?5, visible_at), suspect = (?6 AND suspect_before), suspect_before = 0, \
-         attempts = max(attempts - ?6, 0) \
+         ready_at = coalesce(?5, min(visible_at, ?3)), suspect = (?6 AND suspect_before), suspect_before = 0, \
+         attempts = max(attempts - ?6, 0), delayed_at = iif(?5 IS NULL, delayed_at, ?3) \
          WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3 RETURNING tag, session_id, name, ready_at";
     let visible_at: Option<Ms> = delay.map(|delay| after(tx.now, delay));
     let params = (token.key, token.nonce, tx.now, UNLOCKED, visible_at, ignore_attempt);

@@ -33,6 +33,8 @@ pub(super) struct Writer {
     pub(super) shared_file: Option<SharedFile>,
     pub(super) stopping: bool,
     just_answered: bool,
+    /// The time of the last look at the clock.
+    seen: Ms,
 }
 
 impl Writer {
@@ -57,6 +59,7 @@ impl Writer {
             shared_file,
             stopping: false,
             just_answered: false,
+            seen: Ms::MIN,
         }
     }
 
@@ -80,6 +83,18 @@ impl Writer {
         to_column(self.options.clock.now_ms())
     }
 
+    /// Whether the clock shows less than at the last look.
+    pub(super) fn is_set_back(&self) -> bool {
+        self.now() < self.seen
+    }
+
+    /// Looks at the clock; whether it was set back.
+    pub(super) fn look_at_clock(&mut self) -> bool {
+        let now = self.now();
+        let before = std::mem::replace(&mut self.seen, now);
+        self.seen < before
+    }
+
     fn step(&mut self) {
         let received = match self.soon() {
             Some(message) => Some(message),
@@ -95,7 +110,7 @@ impl Writer {
                     self.refuse_waiting(&lost);
                 }
                 self.look_for_foreign_changes(SharedFile::look);
-                if self.turns.next_due().min(self.work.next_due()) <= self.now() {
+                if self.turns.next_due().min(self.work.next_due()) <= self.now() || self.is_set_back() {
                     self.run_group(None);
                 }
             }
