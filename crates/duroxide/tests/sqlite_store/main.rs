@@ -8,6 +8,8 @@ mod caller;
 #[cfg(test)]
 mod clock_steps;
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod decoding;
 #[cfg(test)]
 mod fixture;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use duroxide_core::WorkItem;
 
+use super::damaged::{self, lossy, optional_lossy};
 use super::db::Db;
 use super::fault::Fault;
 use super::fetch_turn::{AT_ONCE, Look};
@@ -44,7 +45,7 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<Fetche
         let from_session = in_session.is_some_and(|head| plain.front().is_none_or(|first| head < *first));
         let candidate = if from_session { in_session } else { plain.pop_front() };
         let Some(candidate) = candidate else { break };
-        let Some(work) = take(tx, candidate.id, request)? else {
+        let Some(work) = take(tx, candidate.id, candidate.ready_at, request)? else {
             // It was set aside: the next one, perhaps a suspect too, may be older than all that was found.
             takes_all = false;
             let wanted = max_items - items.len();
@@ -131,7 +132,7 @@ pub(super) fn tags(db: &Db) -> Result<Vec<String>, Fault> {
            SELECT (SELECT min(tag) FROM work_items INDEXED BY work_items_ready \
                    WHERE session_id IS NULL AND tag > t) FROM tags WHERE t IS NOT NULL) \
          SELECT t FROM tags WHERE t IS NOT NULL";
-    Ok(db.all(SQL, [], |row| row.get(0))?)
+    Ok(db.all(SQL, [], |row| lossy(row, 0))?)
 }
 
 /// The tags that a filter accepts, as they stand in the column; `None` means every tag.
@@ -145,10 +146,16 @@ pub(super) fn accepted(filter: &TagFilter) -> Option<Vec<String>> {
     }
 }
 
-/// Locks a ready work item. `None` when it had to be set aside.
-pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<FetchedWork>, Fault> {
+/// Locks a work item that is ready since `ready_at`. `None` when it had to be set aside, or when the head of a session said
+/// of it what is not so.
+pub(super) fn take(
+    tx: &mut Tx<'_>,
+    id: i64,
+    ready_at: Ms,
+    request: &WorkRequest,
+) -> Result<Option<FetchedWork>, Fault> {
     const SELECT: &str = "SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.tag, w.session_id, \
-         w.attempts, w.suspect, w.item, i.name, i.version, w.progress FROM work_items w \
+         w.attempts, w.suspect, w.item, i.name, i.version, w.progress, w.ready_at FROM work_items w \
          LEFT JOIN instances i ON i.instance_id = w.instance_id WHERE w.id = ?1";
     const LOCK: &str = "UPDATE work_items SET ready_at = ?2, suspect = 1, suspect_before = ?3, attempts = ?4, \
          lock_nonce = ?5 WHERE id = ?1";
@@ -162,15 +169,33 @@ pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Op
             attempts: u32::try_from(found.get::<_, i64>(6)?).unwrap_or(u32::MAX),
             suspect: found.get(7)?,
         };
-        let orchestration = match (found.get(9)?, found.get(10)?) {
+        let orchestration = match (optional_lossy(found, 9)?, optional_lossy(found, 10)?) {
             (Some(name), Some(version)) => Some(OrchestrationRef { name, version }),
             (None, _) | (_, None) => None,
         };
-        let progress: Option<String> = found.get(11)?;
-        Ok((row, orchestration, progress, from_json::<WorkItem>(found.get_ref(8)?)))
-    })?;
-    let Some((row, orchestration, progress, decoded)) = found else {
-        return Err(Fault::Corrupt("the index of ready work items names one that is not there".to_string()));
+        let progress = optional_lossy(found, 11)?;
+        let is_ready = found.get::<_, Ms>(12)? == ready_at;
+        Ok((row, orchestration, progress, from_json::<WorkItem>(found.get_ref(8)?), is_ready))
+    });
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            let Some(cause) = damaged::cause_of(&error) else { return Err(error.into()) };
+            set_aside::unreadable_work_item(tx, id, &cause)?;
+            return Ok(None);
+        }
+    };
+    let (row, orchestration, progress, decoded) = match found {
+        Some((row, orchestration, progress, decoded, true)) => (row, orchestration, progress, decoded),
+        Some((row, _, _, _, false)) => {
+            sessions::drop_heads(tx, id)?;
+            sessions::queue_changed(tx, &row.place)?;
+            return Ok(None);
+        }
+        None => {
+            sessions::drop_heads(tx, id)?;
+            return Ok(None);
+        }
     };
     let item = match decoded {
         Ok(item) => item,

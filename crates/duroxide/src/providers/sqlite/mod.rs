@@ -22,6 +22,7 @@
 //! | `work`, `fetch_work`, `sessions` | work items |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
 //! | `sweep` | work that no node can do |
+//! | `damaged` | rows that cannot be read |
 //! | `clock_steps` | what was stored while the clock was ahead |
 //! | `status`, `admin`, `delete`, `prune` | what clients and operators read and remove |
 //!
@@ -37,6 +38,7 @@ mod admin;
 mod call;
 mod caller;
 mod clock_steps;
+mod damaged;
 mod db;
 mod delete;
 mod early;

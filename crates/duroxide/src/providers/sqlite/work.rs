@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use duroxide_core::{ItemKind, ScheduledActivityIdentifier, WorkItem, columns_of};
 
+use super::damaged::{lossy, optional_lossy};
 use super::db::Db;
 use super::enqueue::{EncodedItem, FullInbox, check_instance, check_message, deliver};
 use super::fault::Fault;
@@ -37,7 +38,7 @@ pub(super) struct Place {
 impl Place {
     /// From the columns `tag`, `session_id`, `name`.
     pub(super) fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { tag: row.get(0)?, session_id: row.get(1)?, name: row.get(2)? })
+        Ok(Self { tag: lossy(row, 0)?, session_id: optional_lossy(row, 1)?, name: lossy(row, 2)? })
     }
 }
 
