@@ -154,10 +154,7 @@ fn must_be_named(damage: &Damage) -> bool {
     let unreadable = damage.value.contains("ff");
     match &*damage.table {
         "instances" if unreadable => !matches!(&*damage.column, "bounce"),
-        "instances" => {
-            (damage.column == "status" && damage.value != "NULL")
-                || (damage.column == "lock_nonce" && damage.value != "NULL")
-        }
+        "instances" => matches!(&*damage.column, "status" | "lock_nonce") && damage.value != "NULL",
         "kv" => unreadable,
         _ => false,
     }

@@ -50,19 +50,17 @@ pub(super) fn cause(fault: &Fault) -> Option<String> {
 
 /// The same for SQLite's own error.
 pub(super) fn cause_of(error: &rusqlite::Error) -> Option<String> {
-    match error {
-        rusqlite::Error::Utf8Error(column, _) => Some(format!("column {column} is not valid UTF-8")),
-        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, _) => {
-            Some(format!("column {column} is not valid UTF-8"))
-        }
-        rusqlite::Error::FromSqlConversionFailure(column, found, _) => {
-            Some(format!("column {column} holds an unknown value of type {found}"))
-        }
-        rusqlite::Error::InvalidColumnType(_, column, found) => {
-            Some(format!("column {column} has the type {found}"))
-        }
-        rusqlite::Error::IntegralValueOutOfRange(_, _) => Some("status is unknown".to_string()),
-        _ => None,
+    if let rusqlite::Error::Utf8Error(column, _) = error {
+        Some(format!("column {column} is not valid UTF-8"))
+    } else if let rusqlite::Error::FromSqlConversionFailure(column, found, _) = error {
+        let what = if *found == Type::Text { "text that is not valid UTF-8" } else { "an unknown value" };
+        Some(format!("column {column} holds {what}"))
+    } else if let rusqlite::Error::InvalidColumnType(_, column, found) = error {
+        Some(format!("column {column} has the type {found}"))
+    } else if let rusqlite::Error::IntegralValueOutOfRange(_, _) = error {
+        Some("status is unknown".to_string())
+    } else {
+        None
     }
 }
 
