@@ -85,6 +85,7 @@ pub(crate) async fn health_facts(
         oldest_ms: row.get::<_, Option<Ms>>(column + 1).map(from_column),
     };
     Ok(HealthFacts {
+        ahead_of_clock: Overdue::default(),
         overdue_turns: overdue(0),
         expired_turn_locks: overdue(2),
         overdue_timers: overdue(4),

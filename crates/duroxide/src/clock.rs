@@ -59,6 +59,14 @@ impl ManualClock {
         }
     }
 
+    /// Sets the clock, forward or back, and wakes what waits for a time in the stores on this clock.
+    pub fn set(&self, now_ms: u64) {
+        self.now_ms.store(now_ms, Ordering::SeqCst);
+        for listener in self.listeners() {
+            listener.clock_jumped();
+        }
+    }
+
     /// The listeners that still exist. The lock is released before one of them is called.
     fn listeners(&self) -> Vec<Arc<dyn JumpListener>> {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);

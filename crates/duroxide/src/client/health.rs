@@ -89,6 +89,9 @@ pub enum FindingKind {
     OrphanWork,
     /// Messages wait for an instance that nobody has started.
     OrphanMessages,
+    /// Instances and activities without a delay wait for a time to come: the store's clock was ahead when they came.
+    /// They are ready when the clock gets there, or when a store in SQLite is opened again.
+    AheadOfClock,
 }
 
 impl FindingKind {
@@ -106,6 +109,7 @@ impl FindingKind {
             Self::ExpiredWorkLocks => "expired_work_locks",
             Self::OrphanWork => "orphan_work",
             Self::OrphanMessages => "orphan_messages",
+            Self::AheadOfClock => "ahead_of_clock",
         }
     }
 
@@ -121,7 +125,8 @@ impl FindingKind {
             | Self::OverdueWork
             | Self::ExpiredWorkLocks
             | Self::OrphanWork
-            | Self::OrphanMessages => false,
+            | Self::OrphanMessages
+            | Self::AheadOfClock => false,
         }
     }
 }
@@ -296,7 +301,7 @@ fn findings_of(instance: &str, examined: &Examined, age: Duration) -> Vec<Findin
 }
 
 fn overdue(facts: &HealthFacts, age: impl Fn(u64) -> Duration) -> Vec<Finding> {
-    let all: [(FindingKind, Overdue); 7] = [
+    let all: [(FindingKind, Overdue); 8] = [
         (FindingKind::OverdueTurns, facts.overdue_turns),
         (FindingKind::OverdueTimers, facts.overdue_timers),
         (FindingKind::ExpiredTurnLocks, facts.expired_turn_locks),
@@ -304,6 +309,7 @@ fn overdue(facts: &HealthFacts, age: impl Fn(u64) -> Duration) -> Vec<Finding> {
         (FindingKind::ExpiredWorkLocks, facts.expired_work_locks),
         (FindingKind::OrphanWork, facts.orphan_work),
         (FindingKind::OrphanMessages, facts.early_messages),
+        (FindingKind::AheadOfClock, facts.ahead_of_clock),
     ];
     let found = all.into_iter().filter(|(_, overdue)| overdue.count > 0);
     found

@@ -83,6 +83,22 @@ impl ProviderError {
         self
     }
 
+    /// The first error of a type among the causes.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only that store looks at its causes"))]
+    pub(crate) fn cause<T: std::error::Error + 'static>(&self) -> Option<&T> {
+        let mut next: Option<&(dyn std::error::Error + 'static)> = source_of(self);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref::<T>() {
+                return Some(found);
+            }
+            next = match error.downcast_ref::<Self>() {
+                Some(error) => source_of(error),
+                None => error.source(),
+            };
+        }
+        None
+    }
+
     /// What kind of failure it is.
     pub fn kind(&self) -> ProviderErrorKind {
         self.kind
@@ -100,5 +116,14 @@ impl ProviderError {
             message: self.message.clone(),
             retryable: self.retryable,
         }
+    }
+}
+
+/// The cause itself. `Error::source` gives the pointer to it, which is of another type.
+#[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only that store looks at its causes"))]
+fn source_of(error: &ProviderError) -> Option<&(dyn std::error::Error + 'static)> {
+    match &error.source {
+        Some(source) => Some(&**source),
+        None => None,
     }
 }

@@ -19,6 +19,8 @@ pub struct HealthFacts {
     pub orphan_work: Overdue,
     /// Messages kept for instances that have not started.
     pub early_messages: Overdue,
+    /// Instances and activities that are not delayed and yet wait for a time to come: the clock was ahead when they came.
+    pub ahead_of_clock: Overdue,
 }
 
 /// How many, and since when the oldest.

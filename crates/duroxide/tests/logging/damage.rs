@@ -64,6 +64,18 @@ pub(crate) async fn undecodable_rows<P: Provider + ProviderAdmin + 'static>(stor
     }
 }
 
+/// A file that is deleted under an open store is logged once, however many calls are refused.
+pub(crate) async fn a_lost_file(path: &Path) {
+    let url = format!("sqlite:{}", path.display());
+    let store = duroxide::providers::sqlite::SqliteProvider::new(&url, None).await.expect("the file opens");
+    std::fs::remove_file(path).expect("the file is there");
+    let client = Client::new(Arc::new(store));
+    for _ in 0..3 {
+        client.start_orchestration("lost", "Fail", SECRET).await.expect_err("the start is refused");
+        client.list_all_instances().await.expect_err("the read is refused");
+    }
+}
+
 /// No turn can be committed for a while: each try is logged.
 pub(crate) async fn a_store_that_fails(store: Arc<dyn Provider>, path: &Path) {
     let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON history BEGIN SELECT RAISE(ABORT, 'refused'); END";

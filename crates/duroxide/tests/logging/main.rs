@@ -49,11 +49,14 @@ async fn no_payload_reaches_a_log_a_metric_or_a_foreign_text_and_a_runtime_insta
     runs::changed_code(file.clone()).await;
     damage::undecodable_rows(file.clone(), &path).await;
     damage::a_store_that_fails(file, &path).await;
+    damage::a_lost_file(&directory.path().join("lost.db")).await;
 
     let text = log.text();
     for expected in ["runtime started", "begun", "echoing", "not registered", "cannot be decoded", "failed"] {
         assert!(text.contains(expected), "'{expected}' is logged:\n{text}");
     }
+    let lost: Vec<&str> = text.lines().filter(|line| line.contains("lost.db")).collect();
+    assert!(lost.len() == 1 && lost[0].contains("ERROR"), "a lost file is logged once: {lost:?}");
     let named_otherwise: Vec<&str> =
         text.lines().filter(|line| line.contains(" instance=") && !line.contains(" instance_id=")).collect();
     assert!(named_otherwise.is_empty(), "every line calls it instance_id:\n{}", named_otherwise.join("\n"));

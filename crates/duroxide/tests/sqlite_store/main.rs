@@ -8,6 +8,10 @@ mod caller;
 #[cfg(test)]
 mod causes;
 #[cfg(test)]
+mod clock_steps;
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod decoding;
 #[cfg(test)]
 mod fixture;
@@ -20,7 +24,11 @@ mod health;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod lost_file;
+#[cfg(test)]
 mod migrations;
+#[cfg(test)]
+mod open_errors;
 #[cfg(test)]
 mod opening;
 mod pinned_versions;

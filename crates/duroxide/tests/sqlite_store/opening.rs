@@ -16,13 +16,14 @@ async fn a_url_that_names_no_store_is_refused() {
     check_refused("sqlite:", "names no file").await;
     check_refused("postgres:x", "does not begin with 'sqlite:'").await;
     check_refused("sqlite:a.db?journal=off", "unknown parameter 'journal=off'").await;
-    check_refused("sqlite:/no/such/directory/a.db", "cannot open '/no/such/directory/a.db'").await;
+    check_refused("sqlite:/no/such/directory/a.db", "the directory '/no/such/directory' does not exist")
+        .await;
 }
 
 #[tokio::test]
 async fn a_missing_file_is_created_unless_told_otherwise() {
     let place = Place::new();
-    check_refused(&format!("{}?mode=rw", place.url()), "cannot open").await;
+    check_refused(&format!("{}?mode=rw", place.url()), "does not exist").await;
     assert!(!place.path().exists());
     drop(SqliteProvider::new(&format!("{}?mode=rwc", place.url()), None).await.unwrap());
     assert!(place.path().exists());

@@ -166,6 +166,7 @@ impl State {
             execution_id: columns.execution_id,
             event_id: columns.event_id,
             attempts: 0,
+            delayed: visible_at > self.now,
             item: Stored::Value(item),
         };
         row.put_message(MessageKey { visible_at, position }, message);
@@ -210,8 +211,9 @@ impl State {
         self.put_message(visible_at, start);
         for (position, early) in self.early.remove(&instance).unwrap_or_default() {
             self.early_by_age.remove(&(early.kept_at, position));
-            // Nothing is admitted before the start.
-            self.put_message(early.visible_at.max(visible_at), early.item);
+            // Nothing is admitted before the start, and what has no delay in the order of its arrival.
+            let delayed = early.visible_at > early.kept_at;
+            self.put_message(if delayed { early.visible_at.max(visible_at) } else { visible_at }, early.item);
         }
     }
 

@@ -13,11 +13,13 @@
 //! | `sessions` | who owns sessions, and how many an owner runs at a time |
 //! | `read`, `bounces`, `deletion`, `admin` | everything without a lock |
 //! | `nodes`, `sweep` | who works on the store, and what none of them can do |
+//! | `clock_steps` | what came while the clock was ahead |
 //! | `waiting` | who is woken when |
 
 mod ack;
 mod admin;
 mod bounces;
+mod clock_steps;
 mod corrupt;
 mod deletion;
 mod health;
@@ -113,6 +115,7 @@ impl MemoryProvider {
             // Transactions check before they change, so that a panic leaves nothing half done.
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let now = to_ms(self.clock.now_ms());
+            state.look_at_clock(now);
             let answer = transaction(&mut state, now);
             (answer, std::mem::take(&mut state.wakes))
         };

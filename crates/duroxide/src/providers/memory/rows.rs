@@ -138,6 +138,8 @@ pub(super) struct MessageRow {
     pub(super) execution_id: Option<u64>,
     pub(super) event_id: Option<u64>,
     pub(super) attempts: u32,
+    /// Whether it was to become visible at a later time.
+    pub(super) delayed: bool,
     pub(super) item: Stored<WorkItem>,
 }
 
@@ -400,6 +402,8 @@ pub(super) struct WorkRow {
     pub(super) queued_at: Ms,
     /// The end of its delay, or when it was queued.
     pub(super) visible_at: Ms,
+    /// Whether it was given back with a delay.
+    pub(super) delayed: bool,
     pub(super) suspicion: Suspicion,
     pub(super) lock: Option<WorkLock>,
     pub(super) bounce: Option<KeptCause>,

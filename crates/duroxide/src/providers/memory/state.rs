@@ -58,6 +58,8 @@ pub(super) struct State {
     pub(super) nodes: BTreeMap<String, NodeRecord>,
     pub(super) counters: Counters,
     pub(super) wakes: Wakes,
+    /// The time of the transaction under way, or of the last one.
+    pub(super) now: Ms,
     last_number: u64,
     random: u64,
 }
@@ -82,6 +84,7 @@ impl State {
             nodes: BTreeMap::new(),
             counters: Counters::default(),
             wakes: Wakes::default(),
+            now: Ms::MIN,
             last_number: 0,
             random: seed,
         }

@@ -76,6 +76,7 @@ impl State {
             forgiven: 0,
             queued_at: now,
             visible_at: now,
+            delayed: false,
             suspicion: Suspicion::Clean,
             lock: None,
             bounce: None,
@@ -214,6 +215,7 @@ impl State {
         }
         if let Some(delay) = delay {
             row.visible_at = now.saturating_add(to_ms(millis(delay)));
+            row.delayed = true;
         }
         if let Some(cause) = cause {
             row.bounce = Some(KeptCause { at: now, cause: cause.bounded() });

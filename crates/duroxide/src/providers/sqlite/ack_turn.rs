@@ -285,6 +285,7 @@ fn send(tx: &mut Tx<'_>, own: &mut Own<'_>, item: &EncodedItem) -> Result<(), Fa
     let visible_at = if columns.kind.goes_before_inbox() {
         // First in its own inbox, but not before the other instances.
         own.row.not_before = tx.now;
+        own.row.next_arrival(tx.now);
         front(tx, own)?
     } else {
         columns.due_ms.map_or(tx.now, to_column)
@@ -325,7 +326,7 @@ fn save(tx: &Tx<'_>, row: &QueueRow, route: &Route) -> Result<(), Fault> {
     const SQL: &str = "UPDATE instances SET updated_at = ?2, current_execution_id = ?3, pinned_key = ?4, \
          has_kv = ?5, inbox_count = ?6, next_position = ?7, ready_at = ?8, not_before = ?9, suspect = 0, \
          suspect_before = 0, lock_nonce = NULL, lock_visible_at = NULL, lock_position = NULL, \
-         lock_watermark = NULL, cancels = ?10, route_name = ?11, route_version = ?12 WHERE key = ?1";
+         lock_watermark = NULL, cancels = ?10, route_name = ?11, route_version = ?12, last_arrival = ?13 WHERE key = ?1";
     let (route_name, route_version) = route.columns();
     let params = (
         row.key,
@@ -340,6 +341,7 @@ fn save(tx: &Tx<'_>, row: &QueueRow, route: &Route) -> Result<(), Fault> {
         row.cancels,
         route_name,
         route_version,
+        row.last_arrival,
     );
     tx.db.execute(SQL, params)?;
     Ok(())

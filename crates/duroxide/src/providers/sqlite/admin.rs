@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::damaged::{lossy, optional_lossy};
 use super::db::Db;
 use super::fault::Fault;
 use super::instance_row::{Status, known, status};
@@ -10,14 +11,14 @@ use crate::providers::{ExecutionInfo, InstanceInfo, InstanceTree, OldestReady, Q
 
 /// All instances, latest first.
 pub(super) fn list_instances(db: &Db) -> Result<Vec<String>, Fault> {
-    Ok(db.all("SELECT instance_id FROM instances ORDER BY key DESC", [], |row| row.get(0))?)
+    Ok(db.all("SELECT instance_id FROM instances ORDER BY key DESC", [], |row| lossy(row, 0))?)
 }
 
 /// All instances with a status, latest first.
 pub(super) fn list_by_status(db: &Db, status: &str) -> Result<Vec<String>, Fault> {
     const SQL: &str = "SELECT instance_id FROM instances WHERE status = ?1 ORDER BY key DESC";
     let Some(status) = Status::from_word(status) else { return Ok(Vec::new()) };
-    Ok(db.all(SQL, [status.code()], |row| row.get(0))?)
+    Ok(db.all(SQL, [status.code()], |row| lossy(row, 0))?)
 }
 
 /// The executions of an instance, first to last.
@@ -55,7 +56,7 @@ pub(super) fn instance_info(db: &Db, instance: &str) -> Result<InstanceInfo, Fau
             output: row.get(5)?,
             created_at: from_column(row.get(6)?),
             updated_at: from_column(row.get(7)?),
-            parent_instance_id: row.get(8)?,
+            parent_instance_id: parent(row, 8)?,
         })
     })?;
     found.ok_or_else(|| unknown(instance))
@@ -154,13 +155,18 @@ pub(super) fn list_children(db: &Db, instance: &str) -> Result<Vec<String>, Faul
 pub(super) fn children_of(db: &Db, instance: &str) -> Result<Vec<String>, Fault> {
     const SQL: &str = "SELECT instance_id FROM instances INDEXED BY instances_parent WHERE parent_instance = ?1 \
          ORDER BY key";
-    Ok(db.all(SQL, [instance], |row| row.get(0))?)
+    Ok(db.all(SQL, [instance], |row| lossy(row, 0))?)
+}
+
+/// The id of a parent. No instance has an empty one.
+fn parent(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Option<String>> {
+    Ok(optional_lossy(row, at)?.filter(|id| !id.is_empty()))
 }
 
 /// The instance that waits for this one's result.
 pub(super) fn parent_id(db: &Db, instance: &str) -> Result<Option<String>, Fault> {
     const SQL: &str = "SELECT parent_instance FROM instances WHERE instance_id = ?1";
-    db.first(SQL, [instance], |row| row.get(0))?.ok_or_else(|| unknown(instance))
+    db.first(SQL, [instance], |row| parent(row, 0))?.ok_or_else(|| unknown(instance))
 }
 
 /// An instance and all that descend from it, parents before their children.

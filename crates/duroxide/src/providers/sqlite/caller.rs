@@ -8,6 +8,7 @@ use rusqlite::Connection;
 use super::db::Db;
 use super::enqueue::{self, EncodedItem};
 use super::fault::Fault;
+use super::open_file::OpenFile;
 use super::outcome;
 use super::statistics::Counters;
 use super::store::SqliteProvider;
@@ -20,6 +21,7 @@ pub struct SqliteTransaction<'c> {
     connection: &'c Connection,
     counters: Arc<Counters>,
     now: Ms,
+    file: Option<Arc<OpenFile>>,
 }
 
 impl SqliteProvider {
@@ -50,7 +52,7 @@ impl SqliteProvider {
     /// # });
     /// ```
     pub fn within<'c>(&self, connection: &'c Connection) -> SqliteTransaction<'c> {
-        SqliteTransaction { connection, counters: self.counters(), now: self.now() }
+        SqliteTransaction { connection, counters: self.counters(), now: self.now(), file: self.file() }
     }
 }
 
@@ -78,6 +80,9 @@ impl SqliteTransaction<'_> {
         let named = |fault: Fault| fault.into_error(OPERATION);
         if self.connection.is_autocommit() {
             return Err(named(Fault::Invalid("the caller has begun no transaction".to_string())));
+        }
+        if let Some(file) = &self.file {
+            file.check(OPERATION)?;
         }
         let item = EncodedItem::new(item).map_err(named)?;
         let db = Db::of_caller(self.connection, &self.counters);

@@ -35,9 +35,10 @@ pub(super) fn keep(tx: &mut Tx<'_>, columns: &Columns<'_>, json: &str, visible_a
 /// changed by this; `row` is a new instance with nothing but its start.
 pub(super) fn admit(tx: &mut Tx<'_>, row: &mut QueueRow, instance: &str, start_at: Ms) -> Result<(), Fault> {
     const ANY: &str = "SELECT 1 FROM early_messages WHERE instance_id = ?1 LIMIT 1";
-    // Only events are kept, and none is admitted before the start.
+    // Only events are kept, and none is admitted before the start. Those without a delay keep their order, whatever the
+    // clock said when they came.
     const MOVE: &str = "INSERT INTO inbox (instance_key, visible_at, position, kind, item) \
-         SELECT ?2, max(visible_at, ?3), ?4 + row_number() OVER (ORDER BY position) - 1, ?5, item \
+         SELECT ?2, CASE WHEN visible_at > kept_at THEN max(visible_at, ?3) ELSE ?3 END, ?4 + row_number() OVER (ORDER BY position) - 1, ?5, item \
          FROM early_messages WHERE instance_id = ?1";
     const DELETE: &str = "DELETE FROM early_messages WHERE instance_id = ?1";
     if tx.db.first(ANY, [instance], |_| Ok(()))?.is_none() {

@@ -7,10 +7,11 @@ use duroxide_core::{
     limits, reply_to_colliding_start, start_fingerprint,
 };
 
+use super::damaged;
 use super::early;
 use super::fault::Fault;
 use super::history;
-use super::instance_row::{CANCELLED_WHILE_LOCKED, NOT_PINNED, QueueRow, Status};
+use super::instance_row::{CANCELLED_WHILE_LOCKED, NOT_PINNED, QueueRow, Status, key_of};
 use super::redrive;
 use super::tx::Tx;
 use super::values::{Ms, after, from_column, random_bits, to_column, to_json};
@@ -98,7 +99,7 @@ pub(super) fn deliver(
         };
     }
     let visible_at = visible_at(tx.now, &columns, delay);
-    match QueueRow::by_id(tx.db, columns.instance)? {
+    match receiver(tx, columns.instance)? {
         Some(row) if row.status.ends_instance() => arrive_late(tx, &row, item, full).map(Placed::Message),
         Some(mut row) => {
             if full == FullInbox::Refuse && columns.kind == ItemKind::Event {
@@ -124,6 +125,19 @@ pub(super) fn deliver(
             }
         },
     }
+}
+
+/// The row of an instance. One that cannot be read is ended: a sender must not fail for its receiver.
+fn receiver(tx: &mut Tx<'_>, instance: &str) -> Result<Option<QueueRow>, Fault> {
+    let error = match QueueRow::by_id(tx.db, instance) {
+        Ok(row) => return Ok(row),
+        Err(error) => error,
+    };
+    match (damaged::cause_of(&error), key_of(tx.db, instance)?) {
+        (Some(cause), Some(key)) => damaged::end_instance(tx, key, &cause)?,
+        (None, _) | (_, None) => return Err(error.into()),
+    }
+    Ok(QueueRow::by_id(tx.db, instance)?)
 }
 
 /// A message for an instance that has ended: kept if it may go on, dropped otherwise.
@@ -182,18 +196,19 @@ pub(super) fn put_message(
     visible_at: Ms,
 ) -> Result<(), Fault> {
     let ahead = columns.kind == ItemKind::Cancel && visible_at <= tx.now;
-    let visible_at = if ahead { ahead_of_deep_inbox(tx, row, visible_at)? } else { visible_at };
+    let ready_at = if ahead { ahead_of_deep_inbox(tx, row, visible_at)? } else { visible_at };
+    let visible_at = if ready_at == tx.now { row.next_arrival(tx.now) } else { ready_at };
     insert_message(tx, row, columns, json, visible_at)?;
-    row.inbox_count += 1;
-    row.next_position += 1;
-    row.cancels += i64::from(columns.kind == ItemKind::Cancel);
+    row.inbox_count = row.inbox_count.saturating_add(1);
+    row.next_position = row.next_position.saturating_add(1);
+    row.cancels = row.cancels.saturating_add(i64::from(columns.kind == ItemKind::Cancel));
     if columns.kind == ItemKind::Cancel && row.lock.is_some() {
         row.not_before = CANCELLED_WHILE_LOCKED;
     } else if columns.kind == ItemKind::Cancel && row.not_before != 0 {
         row.not_before = 0;
         row.recompute_ready_at(tx)?;
     } else if row.lock.is_none() {
-        let ready_at = visible_at.max(row.not_before);
+        let ready_at = ready_at.max(row.not_before);
         row.ready_at = Some(row.ready_at.map_or(ready_at, |sooner| sooner.min(ready_at)));
         tx.effects.turn_ready(ready_at);
     }
@@ -224,13 +239,14 @@ fn create_instance(
 ) -> Result<bool, Fault> {
     const INSTANCE: &str = "INSERT INTO instances (instance_id, incarnation, name, version, parent_instance, \
          parent_execution_id, parent_event_id, created_at, updated_at, status, current_execution_id, pinned_key, \
-         inbox_count, next_position, ready_at, route_name, route_version, first_input) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, 1, 2, ?12, ?13, ?14, ?15) \
+         inbox_count, next_position, ready_at, route_name, route_version, first_input, last_arrival) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, 1, 2, ?12, ?13, ?14, ?15, ?16) \
          ON CONFLICT (instance_id) DO NOTHING";
     let execution_id = columns.execution_id.unwrap_or(INITIAL_EXECUTION_ID);
     let parent = columns.parent.as_ref();
     let route = Route::new(columns.name.unwrap_or_default(), columns.version);
     let (route_name, route_version) = route.columns();
+    let last_arrival = if visible_at > tx.now { 0 } else { visible_at };
     let inserted = tx.db.execute(
         INSTANCE,
         (
@@ -249,6 +265,7 @@ fn create_instance(
             route_name,
             route_version,
             start_fingerprint(&item.item).map(u64::cast_signed),
+            last_arrival,
         ),
     )?;
     if inserted == 0 {
@@ -268,6 +285,7 @@ fn create_instance(
         suspect_before: false,
         lock: None,
         cancels: 0,
+        last_arrival,
     };
     insert_message(tx, &row, columns, &item.json, visible_at)?;
     row.next_position = 2;

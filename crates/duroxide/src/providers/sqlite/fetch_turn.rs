@@ -9,6 +9,7 @@ use duroxide_core::{
 };
 
 use super::bounces::kept_cause;
+use super::damaged;
 use super::db::Db;
 use super::fault::Fault;
 use super::history::{self, StoredEvent};
@@ -80,7 +81,10 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
         let Found { candidates, next_due } = candidates(tx, request, suspects, max_items - items.len())?;
         let mut passed_over = false;
         for candidate in candidates {
-            let (row, about) = load(tx, candidate.key)?;
+            let Some((row, about)) = load_or_end(tx, candidate.key)? else {
+                passed_over = true;
+                break;
+            };
             if !items.is_empty() {
                 let Some(left) = room.checked_sub(about.events_to_read(&row, request)) else {
                     return Ok(Look { items, next_due: AT_ONCE });
@@ -244,8 +248,21 @@ impl Description {
 
 /// Locks a ready instance. `None` when nothing of its inbox could be admitted.
 pub(super) fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<Option<RawTurn>, Fault> {
-    let (row, about) = load(tx, key)?;
-    take_loaded(tx, key, row, about, request)
+    match load_or_end(tx, key)? {
+        Some((row, about)) => take_loaded(tx, key, row, about, request),
+        None => Ok(None),
+    }
+}
+
+/// Loads an instance; `None` when its row cannot be read and it was ended therefore.
+fn load_or_end(tx: &mut Tx<'_>, key: i64) -> Result<Option<(QueueRow, Description)>, Fault> {
+    match load(tx, key) {
+        Ok(loaded) => Ok(Some(loaded)),
+        Err(fault) => match damaged::cause(&fault) {
+            Some(cause) => damaged::end_instance(tx, key, &cause).map(|()| None),
+            None => Err(fault),
+        },
+    }
 }
 
 fn take_loaded(
@@ -260,7 +277,9 @@ fn take_loaded(
     if row.lock.is_some() {
         // The previous attempt ended by expiry.
         count_ended_attempt(tx.db, &row)?;
+        row.lock = None;
     }
+    row.pull_back(tx)?;
     let admitted = admit_messages(tx, &mut row, &about.instance)?;
     let Some(last) = admitted.last else {
         row.lock = None;
@@ -294,19 +313,20 @@ fn take_loaded(
     } else {
         (HistoryPart::Whole, history::read_stored(tx.db, key, row.current_execution_id)?)
     };
+    let (kv_snapshot, kv_error) = match part {
+        HistoryPart::Held => (HashMap::new(), None),
+        HistoryPart::Whole => kv_snapshot(tx, &row)?,
+    };
     let turn = FetchedTurn {
         item: OrchestrationItem {
-            kv_snapshot: match part {
-                HistoryPart::Held => HashMap::new(),
-                HistoryPart::Whole => kv_snapshot(tx, &row)?,
-            },
+            kv_snapshot,
             instance: about.instance,
             orchestration_name: about.name,
             execution_id: row.current_execution_id,
             version: about.version,
             history: Vec::new(),
             messages: admitted.items,
-            history_error: admitted.error,
+            history_error: admitted.error.or(kv_error),
         },
         lock_token: token.text(),
         attempts: admitted.attempts,
@@ -330,13 +350,15 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
         "SELECT ",
         queue_columns!(),
         ", i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, i.parent_execution_id, \
-         i.parent_event_id, e.last_event_id, i.created_at, ",
+         i.parent_event_id, e.last_event_id, i.created_at, i.route_name, i.route_version, ",
         kept_cause!(),
         " FROM instances i LEFT JOIN executions e \
          ON e.instance_key = i.key AND e.execution_id = i.current_execution_id WHERE i.key = ?1"
     );
     const AT: usize = QUEUE_COLUMNS;
     let found = tx.db.first(SQL, [key], |row| {
+        // Read here, so that the commit of the turn can read them.
+        let (_, _): (String, String) = (row.get(AT + 9)?, row.get(AT + 10)?);
         let parent: Option<String> = row.get(AT + 4)?;
         let parent_execution_id: Option<i64> = row.get(AT + 5)?;
         let parent_event_id: Option<i64> = row.get(AT + 6)?;
@@ -352,7 +374,7 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
                 parent_event_id.map(from_column),
             ),
             last_event_id: row.get::<_, Option<i64>>(AT + 7)?.map_or(0, from_column),
-            last_cause: row.get::<_, Option<String>>(AT + 9)?.as_deref().and_then(BounceCause::from_stored),
+            last_cause: damaged::optional_lossy(row, AT + 11)?.as_deref().and_then(BounceCause::from_stored),
         };
         Ok((QueueRow::from_row(row)?, about))
     })?;
@@ -414,13 +436,20 @@ fn admit_messages(tx: &mut Tx<'_>, row: &mut QueueRow, instance: &str) -> Result
     Ok(admitted)
 }
 
-fn kv_snapshot(tx: &Tx<'_>, row: &QueueRow) -> Result<HashMap<String, KvEntry>, Fault> {
+/// The values of an instance, and what is wrong with them if they cannot be read.
+fn kv_snapshot(tx: &Tx<'_>, row: &QueueRow) -> Result<(HashMap<String, KvEntry>, Option<String>), Fault> {
     const SQL: &str = "SELECT key, value, last_updated_at_ms FROM kv WHERE instance_key = ?1";
     if !row.has_kv {
-        return Ok(HashMap::new());
+        return Ok((HashMap::new(), None));
     }
     let entries = tx.db.all(SQL, [row.key], |found| {
         Ok((found.get(0)?, KvEntry { value: found.get(1)?, last_updated_at_ms: from_column(found.get(2)?) }))
-    })?;
-    Ok(entries.into_iter().collect())
+    });
+    match entries {
+        Ok(entries) => Ok((entries.into_iter().collect(), None)),
+        Err(error) => match damaged::cause_of(&error) {
+            Some(cause) => Ok((HashMap::new(), Some(format!("the stored KV values: {cause}")))),
+            None => Err(error.into()),
+        },
+    }
 }

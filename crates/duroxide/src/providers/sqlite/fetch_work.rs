@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use duroxide_core::{BounceCause, WorkItem};
 
+use super::damaged::{self, lossy, optional_lossy};
 use super::db::Db;
 use super::fault::Fault;
 use super::fetch_turn::{AT_ONCE, Look};
@@ -44,7 +45,7 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<Fetche
         let from_session = in_session.is_some_and(|head| plain.front().is_none_or(|first| head < *first));
         let candidate = if from_session { in_session } else { plain.pop_front() };
         let Some(candidate) = candidate else { break };
-        let Some(work) = take(tx, candidate.id, request)? else {
+        let Some(work) = take(tx, candidate.id, candidate.ready_at, request)? else {
             // It was set aside: the next one, perhaps a suspect too, may be older than all that was found.
             takes_all = false;
             let wanted = max_items - items.len();
@@ -133,7 +134,7 @@ pub(super) fn tags(db: &Db) -> Result<Vec<String>, Fault> {
            SELECT (SELECT min(tag) FROM work_items INDEXED BY work_items_ready \
                    WHERE session_id IS NULL AND tag > t) FROM tags WHERE t IS NOT NULL) \
          SELECT t FROM tags WHERE t IS NOT NULL";
-    Ok(db.all(SQL, [], |row| row.get(0))?)
+    Ok(db.all(SQL, [], |row| lossy(row, 0))?)
 }
 
 /// The tags that a filter accepts, as they stand in the column; `None` means every tag.
@@ -156,8 +157,14 @@ struct Told {
     expired: Option<ExpiredLock>,
 }
 
-/// Locks a ready work item. `None` when it had to be set aside.
-pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Option<FetchedWork>, Fault> {
+/// Locks a work item that is ready since `ready_at`. `None` when it had to be set aside, or when the head of a session said
+/// of it what is not so.
+pub(super) fn take(
+    tx: &mut Tx<'_>,
+    id: i64,
+    ready_at: Ms,
+    request: &WorkRequest,
+) -> Result<Option<FetchedWork>, Fault> {
     const SELECT: &str = "SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.tag, w.session_id, \
          w.attempts, w.suspect, w.item, i.name, i.version, w.progress, w.bounce, w.forgiven, w.lock_nonce, \
          w.ready_at FROM work_items w \
@@ -174,22 +181,40 @@ pub(super) fn take(tx: &mut Tx<'_>, id: i64, request: &WorkRequest) -> Result<Op
             attempts: u32::try_from(found.get::<_, i64>(6)?).unwrap_or(u32::MAX),
             suspect: found.get(7)?,
         };
-        let orchestration = match (found.get(9)?, found.get(10)?) {
+        let orchestration = match (optional_lossy(found, 9)?, optional_lossy(found, 10)?) {
             (Some(name), Some(version)) => Some(OrchestrationRef { name, version }),
             (None, _) | (_, None) => None,
         };
-        let (nonce, expired_at): (i64, Ms) = (found.get(14)?, found.get(15)?);
+        let (nonce, found_ready_at): (i64, Ms) = (found.get(14)?, found.get(15)?);
         let told = Told {
             orchestration,
-            progress: found.get(11)?,
-            last_cause: found.get::<_, Option<String>>(12)?.as_deref().and_then(BounceCause::from_stored),
+            progress: optional_lossy(found, 11)?,
+            last_cause: optional_lossy(found, 12)?.as_deref().and_then(BounceCause::from_stored),
             forgiven: u32::try_from(found.get::<_, i64>(13)?).unwrap_or(u32::MAX),
-            expired: (row.suspect && nonce != UNLOCKED).then(|| expired_lock(nonce, expired_at)),
+            expired: (row.suspect && nonce != UNLOCKED).then(|| expired_lock(nonce, found_ready_at)),
         };
-        Ok((row, told, from_json::<WorkItem>(found.get_ref(8)?)))
-    })?;
-    let Some((row, told, decoded)) = found else {
-        return Err(Fault::Corrupt("the index of ready work items names one that is not there".to_string()));
+        let is_ready = found_ready_at == ready_at;
+        Ok((row, told, from_json::<WorkItem>(found.get_ref(8)?), is_ready))
+    });
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            let Some(cause) = damaged::cause_of(&error) else { return Err(error.into()) };
+            set_aside::unreadable_work_item(tx, id, &cause)?;
+            return Ok(None);
+        }
+    };
+    let (row, told, decoded) = match found {
+        Some((row, told, decoded, true)) => (row, told, decoded),
+        Some((row, _, _, false)) => {
+            sessions::drop_heads(tx, id)?;
+            sessions::queue_changed(tx, &row.place)?;
+            return Ok(None);
+        }
+        None => {
+            sessions::drop_heads(tx, id)?;
+            return Ok(None);
+        }
     };
     let item = match decoded {
         Ok(item) => item,

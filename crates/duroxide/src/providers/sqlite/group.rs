@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::time::Instant;
 
 use super::call::{Call, Message, RollBack};
+use super::clock_steps;
 use super::db::Db;
 use super::fault::{Fault, storage_error};
 use super::parked::{Looked, Request};
@@ -38,8 +39,11 @@ impl Writer {
         if let Some(first) = first {
             self.sort_in(&mut group, first);
         }
+        if let Err(lost) = self.known_loss() {
+            return self.refuse(group, &lost);
+        }
         let due = self.turns.next_due().min(self.work.next_due()) <= self.now();
-        if group.calls.is_empty() && !due {
+        if group.calls.is_empty() && !due && !self.is_set_back() {
             self.read(group.reads);
             return;
         }
@@ -48,12 +52,28 @@ impl Writer {
         }
         self.look_for_foreign_changes(SharedFile::ask);
         let changes_before = self.db.db().total_changes();
+        if self.look_at_clock() {
+            self.make_ready(&mut group);
+        }
         self.carry_out(&mut group);
         if !group.broken {
             self.serve(&mut group);
         }
         let wrote = self.db.db().total_changes() != changes_before;
         self.finish(group, wrote);
+    }
+
+    /// The clock was set back: what was stored while it was ahead is not to wait for it.
+    fn make_ready(&self, group: &mut Group) {
+        let db = self.db.db();
+        let mut tx = Tx::new(&db, self.now());
+        match clock_steps::make_ready(&mut tx) {
+            Ok(()) => group.effects.merge(tx.effects),
+            Err(fault) => {
+                let error = fault.into_error("make_ready");
+                tracing::warn!(target: "duroxide::runtime", %error, "what was stored while the clock was ahead is not ready yet");
+            }
+        }
     }
 
     /// Carries out the calls at hand and those that wait, up to the limits of a group.
@@ -120,6 +140,8 @@ impl Writer {
                 "transaction",
                 "SQLite rolled the transaction back; nothing was changed",
             ))
+        } else if let Err(lost) = self.check_file() {
+            Some(lost)
         } else {
             if wrote {
                 failpoint::pass("sqlite.before_commit");
@@ -128,7 +150,9 @@ impl Writer {
             if wrote {
                 failpoint::pass("sqlite.after_commit");
             }
-            committed.err().map(|error| unknown_outcome(&storage_error("commit", error)))
+            let failed = committed.err().map(|error| unknown_outcome(&storage_error("commit", error)));
+            // A commit to a file that was deleted meanwhile is not stored.
+            failed.or_else(|| self.check_file().err())
         };
         if let Some(failure) = failure {
             self.end_broken_transaction();
@@ -170,6 +194,22 @@ impl Writer {
         self.turns.fail_due(now, &failure);
         self.work.fail_due(now, &failure);
         self.read(group.reads);
+    }
+
+    /// The file is lost: nothing is carried out. The reads find out themselves.
+    fn refuse(&mut self, mut group: Group, lost: &ProviderError) {
+        while let Ok(message) = self.messages.try_recv() {
+            self.sort_in(&mut group, message);
+        }
+        for call in group.calls {
+            call.answer(Some(lost));
+        }
+        self.refuse_waiting(lost);
+        self.read(group.reads);
+    }
+
+    fn known_loss(&self) -> Result<(), ProviderError> {
+        self.shared_file.as_ref().map_or(Ok(()), |shared| shared.file.known("begin"))
     }
 
     fn read(&self, reads: Vec<Read>) {

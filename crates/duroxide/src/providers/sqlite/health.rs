@@ -53,8 +53,8 @@ fn is_locked(row: &QueueRow, now: Ms) -> bool {
     row.lock.is_some() && row.ready_at.is_some_and(|expires| now < expires)
 }
 
-/// What has been ready since this time or before.
-pub(super) fn health_facts(db: &Db, before: Ms) -> Result<HealthFacts, Fault> {
+/// What has been ready since `before`, and what waits for a time after `ahead` although it has no delay.
+pub(super) fn health_facts(db: &Db, before: Ms, ahead: Ms) -> Result<HealthFacts, Fault> {
     const TURNS: &str = "SELECT count(*), min(ready_at) FROM instances \
          WHERE ready_at IS NOT NULL AND ready_at <= ?1 AND status = 1 AND lock_nonce IS NULL";
     const TURN_LOCKS: &str = "SELECT count(*), min(ready_at) FROM instances \
@@ -67,8 +67,17 @@ pub(super) fn health_facts(db: &Db, before: Ms) -> Result<HealthFacts, Fault> {
     const ORPHANS: &str = "SELECT count(*), min(ready_at) FROM work_items w WHERE NOT EXISTS \
          (SELECT 1 FROM instances i WHERE i.instance_id = w.instance_id AND i.status = 1)";
     const EARLY: &str = "SELECT count(*), min(kept_at) FROM early_messages WHERE kept_at <= ?1";
+    const AHEAD_TURNS: &str = "SELECT count(*), min(ready_at) FROM instances WHERE ready_at > ?1 \
+         AND ready_at IS NOT NULL AND ready_at <= last_arrival AND lock_nonce IS NULL AND status = 1";
+    const AHEAD_WORK: &str = "SELECT count(*), min(ready_at) FROM work_items \
+         WHERE ready_at > ?1 AND lock_nonce = ?2 AND delayed_at IS NULL";
     db.snapshot(|db| {
+        let (turns, work) = (overdue(db, AHEAD_TURNS, [ahead])?, overdue(db, AHEAD_WORK, (ahead, UNLOCKED))?);
         Ok(HealthFacts {
+            ahead_of_clock: Overdue {
+                count: turns.count + work.count,
+                oldest_ms: turns.oldest_ms.into_iter().chain(work.oldest_ms).min(),
+            },
             overdue_turns: overdue(db, TURNS, [before])?,
             overdue_timers: overdue(db, TIMERS, [before])?,
             expired_turn_locks: overdue(db, TURN_LOCKS, [before])?,

@@ -95,9 +95,9 @@ pub(super) fn insert_events(
             }
             Err(error) => return Err(error.into()),
         }
-        execution.event_count += 1;
+        execution.event_count = execution.event_count.saturating_add(1);
         execution.last_event_id = execution.last_event_id.max(event.event_id);
-        execution.history_bytes += i64::try_from(json.len()).unwrap_or(i64::MAX);
+        execution.history_bytes = execution.history_bytes.saturating_add(rows(json.len()));
     }
     Ok(())
 }

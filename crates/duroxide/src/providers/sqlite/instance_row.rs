@@ -49,6 +49,8 @@ pub(super) struct QueueRow {
     pub(super) lock: Option<TurnLock>,
     /// How many cancels are in the inbox.
     pub(super) cancels: i64,
+    /// The latest visible time that a message without a delay was given.
+    pub(super) last_arrival: Ms,
 }
 
 /// Stands in `not_before`: the backoff that the turn under way may ask for is over before it begins.
@@ -59,13 +61,13 @@ macro_rules! queue_columns {
     () => {
         "i.key, i.status, i.current_execution_id, i.pinned_key, i.has_kv, i.inbox_count, i.next_position, \
          i.not_before, i.ready_at, i.suspect, i.suspect_before, i.lock_nonce, i.lock_visible_at, \
-         i.lock_position, i.lock_watermark, i.cancels"
+         i.lock_position, i.lock_watermark, i.cancels, i.last_arrival"
     };
 }
 pub(super) use queue_columns;
 
 /// How many columns [`queue_columns`] names.
-pub(super) const QUEUE_COLUMNS: usize = 16;
+pub(super) const QUEUE_COLUMNS: usize = 17;
 
 impl QueueRow {
     pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -92,6 +94,7 @@ impl QueueRow {
             suspect_before: row.get(10)?,
             lock,
             cancels: row.get(15)?,
+            last_arrival: row.get(16)?,
         })
     }
 
@@ -117,6 +120,7 @@ impl QueueRow {
         const SQL: &str = "SELECT visible_at FROM inbox WHERE instance_key = ?1 ORDER BY visible_at LIMIT 1";
         self.ready_at = None;
         if self.inbox_count > 0 {
+            self.pull_back(tx)?;
             let first: Option<Ms> = tx.db.first(SQL, [self.key], |row| row.get(0))?;
             self.ready_at = first.map(|visible_at| visible_at.max(self.not_before));
         }
@@ -130,7 +134,7 @@ impl QueueRow {
     pub(super) fn save(&self, db: &Db) -> rusqlite::Result<()> {
         const SQL: &str = "UPDATE instances SET inbox_count = ?2, next_position = ?3, not_before = ?4, ready_at = ?5, \
              suspect = ?6, suspect_before = ?7, lock_nonce = ?8, lock_visible_at = ?9, lock_position = ?10, \
-             lock_watermark = ?11, cancels = ?12 WHERE key = ?1";
+             lock_watermark = ?11, cancels = ?12, last_arrival = ?13 WHERE key = ?1";
         let params = (
             self.key,
             self.inbox_count,
@@ -144,6 +148,7 @@ impl QueueRow {
             self.lock.map(|lock| lock.position),
             self.lock.map(|lock| lock.watermark),
             self.cancels,
+            self.last_arrival,
         );
         db.execute(SQL, params).map(|_| ())
     }
@@ -161,9 +166,9 @@ impl QueueRow {
     /// Writes what a further message, other than a cancel, changes when the instance is no sooner ready for it: the index of ready
     /// instances stays as it is.
     pub(super) fn save_inbox(&self, db: &Db) -> rusqlite::Result<()> {
-        const SQL: &str =
-            "UPDATE instances SET inbox_count = ?2, next_position = ?3, not_before = ?4 WHERE key = ?1";
-        db.execute(SQL, (self.key, self.inbox_count, self.next_position, self.not_before)).map(|_| ())
+        const SQL: &str = "UPDATE instances SET inbox_count = ?2, next_position = ?3, not_before = ?4, last_arrival = ?5 WHERE key = ?1";
+        let params = (self.key, self.inbox_count, self.next_position, self.not_before, self.last_arrival);
+        db.execute(SQL, params).map(|_| ())
     }
 }
 

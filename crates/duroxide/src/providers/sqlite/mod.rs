@@ -9,8 +9,10 @@
 //! |---|---|
 //! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
 //! | `options`, `location`, `open`, `schema` | how a store is opened |
+//! | `open_failure` | why one could not be opened |
 //! | `writer`, `group`, `call`, `parked` | the writer's thread, group commit, fetches that wait |
 //! | `shared_file`, `waiters`, `readers` | other processes, clients that wait, reads |
+//! | `open_file` | noticing that the file was deleted, moved or replaced |
 //! | `db`, `tx`, `values`, `token`, `fault`, `statistics` | what all operations use |
 //! | `instance_row`, `execution_row` | when an instance is ready and who holds it; how an execution stands |
 //! | `caller` | messages sent inside a transaction of the caller |
@@ -21,6 +23,8 @@
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
 //! | `bounces` | why turns and work items were given back |
 //! | `sweep` | work that no node can do |
+//! | `damaged` | rows that cannot be read |
+//! | `clock_steps` | what was stored while the clock was ahead |
 //! | `status`, `admin`, `delete`, `prune` | what clients and operators read and remove |
 //!
 //! Invariants:
@@ -28,13 +32,15 @@
 //!   for a file.
 //! - `ready_at` is NULL exactly when an inbox is empty; while a row is locked it is when the lock expires, so
 //!   that an expired lock needs no cleaning up.
-//! - No answer leaves before the commit that it speaks of.
+//! - No answer leaves before the commit that it speaks of, nor once the path leads to another file.
 
 mod ack_turn;
 mod admin;
 mod bounces;
 mod call;
 mod caller;
+mod clock_steps;
+mod damaged;
 mod db;
 mod delete;
 mod early;
@@ -51,6 +57,8 @@ mod listing;
 mod location;
 mod nodes;
 mod open;
+mod open_failure;
+mod open_file;
 mod options;
 mod outcome;
 mod parked;

@@ -10,6 +10,8 @@ use tokio::time::Instant;
 use super::db::{Db, OwnDb};
 use super::fault::storage_error;
 use super::location::{Location, WhenMissing};
+use super::open_failure;
+use super::open_file::OpenFile;
 use super::options::SqliteOptions;
 use super::schema;
 use super::statistics::Counters;
@@ -33,11 +35,12 @@ pub(super) struct Opened {
 }
 
 /// What SQLite says about the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Facts {
     pub(super) path: Option<PathBuf>,
+    /// The file behind the path; `None` for a store in memory.
+    pub(super) file: Option<Arc<OpenFile>>,
     pub(super) journal_mode: String,
-    pub(super) synchronous: i64,
 }
 
 /// Opens a store. Changes nothing where it refuses.
@@ -46,19 +49,37 @@ pub(super) fn open(
     options: &SqliteOptions,
     counters: &Arc<Counters>,
 ) -> Result<Opened, ProviderError> {
-    let (writer, path) = match location {
+    match location {
         Location::Memory => {
             let connection = Connection::open_in_memory().map_err(|error| storage_error(OPERATION, error))?;
-            (counted(connection, counters)?, None)
+            set_up(counted(connection, counters)?, None, options, counters)
         }
-        Location::File { path, missing } => (connect(path, *missing, options, counters)?, Some(path.clone())),
-    };
-    schema::check(&writer.db(), OPERATION).map_err(|error| naming(path.as_deref(), error))?;
+        Location::File { path, missing } => {
+            let log = open_failure::Log::before_opening(path, options.busy_timeout)?;
+            let opened = connect(path, *missing, options, counters).and_then(|writer| {
+                schema::check(&writer.db(), OPERATION).map_err(|error| naming(Some(path), error))?;
+                log.check(&writer.db(), path, options.busy_timeout)?;
+                set_up(writer, Some(path.clone()), options, counters)
+            });
+            opened.map_err(|error| open_failure::explain(path, *missing, error))
+        }
+    }
+}
+
+/// Settings, schema and readers.
+fn set_up(
+    writer: OwnDb,
+    path: Option<PathBuf>,
+    options: &SqliteOptions,
+    counters: &Arc<Counters>,
+) -> Result<Opened, ProviderError> {
+    // From here on the file exists, and all connections must have opened this one.
+    let file = path.as_deref().map(|path| Arc::new(OpenFile::new(path)));
     let journal_mode = match path {
         Some(_) => set_wal(&writer.db(), options.busy_timeout)?,
         None => text_pragma(&writer.db(), "PRAGMA journal_mode")?,
     };
-    let synchronous = set_synchronous(&writer.db(), options)?;
+    set_synchronous(&writer.db(), options)?;
     let settings = format!(
         "PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
          PRAGMA cache_size = -{WRITER_CACHE_KIB}"
@@ -74,8 +95,11 @@ pub(super) fn open(
             readers.push(reader);
         }
     }
+    if let Some(file) = &file {
+        file.check_with_log(OPERATION)?;
+    }
     let path = path.map(|path| std::fs::canonicalize(&path).unwrap_or(path));
-    Ok(Opened { writer, readers, facts: Facts { path, journal_mode, synchronous } })
+    Ok(Opened { writer, readers, facts: Facts { path, file, journal_mode } })
 }
 
 fn connect(
@@ -88,15 +112,12 @@ fn connect(
     if missing == WhenMissing::Create {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
     }
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| {
-        let hint = match missing {
-            WhenMissing::Create => "check that its directory exists and can be written",
-            WhenMissing::Refuse => "check that it exists and can be written",
-        };
-        let message = format!("cannot open '{}': {hint}", path.display());
-        ProviderError::permanent(OPERATION, message).with_source(error)
-    })?;
-    connection.busy_timeout(options.busy_timeout).map_err(|error| storage_error(OPERATION, error))?;
+    let storage = |error| storage_error(OPERATION, error);
+    let connection = Connection::open_with_flags(path, flags).map_err(storage)?;
+    if connection.is_readonly("main").map_err(storage)? {
+        return Err(open_failure::read_only(OPERATION, path));
+    }
+    connection.busy_timeout(options.busy_timeout).map_err(storage)?;
     counted(connection, counters)
 }
 
@@ -136,7 +157,7 @@ fn set_wal(db: &Db, patience: Duration) -> Result<String, ProviderError> {
     Ok(mode)
 }
 
-fn set_synchronous(db: &Db, options: &SqliteOptions) -> Result<i64, ProviderError> {
+fn set_synchronous(db: &Db, options: &SqliteOptions) -> Result<(), ProviderError> {
     let asked = options.synchronous.pragma_value();
     db.execute_batch(&format!("PRAGMA synchronous = {asked}"))
         .map_err(|error| storage_error(OPERATION, error))?;
@@ -147,7 +168,7 @@ fn set_synchronous(db: &Db, options: &SqliteOptions) -> Result<i64, ProviderErro
         let message = format!("asked for synchronous level {asked}, SQLite answers {level:?}");
         return Err(ProviderError::of_kind(ProviderErrorKind::Other, OPERATION, message));
     }
-    Ok(asked)
+    Ok(())
 }
 
 fn text_pragma(db: &Db, sql: &str) -> Result<String, ProviderError> {

@@ -170,8 +170,9 @@ impl ProviderAdmin for SqliteProvider {
     }
 
     async fn health_facts(&self, overdue_ms: u64) -> Result<Option<HealthFacts>, ProviderError> {
-        let before = self.now().saturating_sub(to_column(overdue_ms));
-        let facts = self.read_with("health_facts", move |db| health::health_facts(db, before)).await?;
+        let (now, tolerance) = (self.now(), to_column(overdue_ms));
+        let (before, ahead) = (now.saturating_sub(tolerance), now.saturating_add(tolerance));
+        let facts = self.read_with("health_facts", move |db| health::health_facts(db, before, ahead)).await?;
         Ok(Some(facts))
     }
 

@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 
 use duroxide_core::{HandlerSet, Route};
 
+use super::damaged::{is_readable, lossy};
 use super::db::Db;
 use super::fault::Fault;
 use super::fetch_turn::Candidate;
@@ -72,9 +73,11 @@ fn front(
             return Ok(ControlFlow::Break(()));
         }
         seen += 1;
-        let (name, version): (String, String) = (row.get(2)?, row.get(3)?);
+        // A damaged route needs no handler: the instance is ended when it is taken.
+        let damaged = !is_readable(row, 2)? || !is_readable(row, 3)?;
+        let (name, version) = (lossy(row, 2)?, lossy(row, 3)?);
         let cancelled: bool = row.get(4)?;
-        if cancelled || handlers.has(&Route::new(&name, Some(&version))) {
+        if cancelled || damaged || handlers.has(&Route::new(&name, Some(&version))) {
             found.push(candidate);
         }
         Ok(if found.len() == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -131,7 +134,7 @@ pub(super) fn routes(db: &Db, pinned_key: i64) -> Result<Vec<(String, String)>, 
     const OF_SUSPECTS: &str = "SELECT DISTINCT route_name, route_version FROM instances INDEXED BY instances_ready \
          WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = 1";
     let mut routes = clean_routes(db, pinned_key)?;
-    routes.extend(db.all(OF_SUSPECTS, [pinned_key], |row| Ok((row.get(0)?, row.get(1)?)))?);
+    routes.extend(db.all(OF_SUSPECTS, [pinned_key], |row| Ok((lossy(row, 0)?, lossy(row, 1)?)))?);
     Ok(routes)
 }
 
@@ -146,5 +149,5 @@ fn clean_routes(db: &Db, pinned_key: i64) -> Result<Vec<(String, String)>, Fault
               WHERE ready_at IS NOT NULL AND suspect = 0 AND pinned_key = ?1 \
               AND (route_name, route_version) > (n, v) ORDER BY route_name, route_version LIMIT 1)) \
          SELECT n, v FROM routes";
-    Ok(db.all(SQL, [pinned_key], |row| Ok((row.get(0)?, row.get(1)?)))?)
+    Ok(db.all(SQL, [pinned_key], |row| Ok((lossy(row, 0)?, lossy(row, 1)?)))?)
 }

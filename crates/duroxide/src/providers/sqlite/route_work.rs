@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use super::damaged::{is_readable, lossy};
 use super::db::Db;
 use super::fault::Fault;
 use super::fetch_work::Candidate;
@@ -43,7 +44,8 @@ pub(super) fn oldest(
             return Ok(ControlFlow::Break(()));
         }
         seen += 1;
-        if activities.contains(&row.get::<_, String>(2)?) {
+        // A damaged name needs no handler: the work item is set aside when it is taken.
+        if !is_readable(row, 2)? || activities.contains(&lossy(row, 2)?) {
             found.push(candidate);
         }
         Ok(if found.len() == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -88,7 +90,7 @@ pub(super) fn names(db: &Db, tag: &str) -> Result<Vec<String>, Fault> {
     const OF_SUSPECTS: &str = "SELECT DISTINCT name FROM work_items INDEXED BY work_items_ready \
          WHERE session_id IS NULL AND tag = ?1 AND suspect = 1";
     let mut names = clean_names(db, tag)?;
-    names.extend(db.all(OF_SUSPECTS, [tag], |row| row.get::<_, String>(0))?);
+    names.extend(db.all(OF_SUSPECTS, [tag], |row| lossy(row, 0))?);
     Ok(names)
 }
 
@@ -102,5 +104,5 @@ fn clean_names(db: &Db, tag: &str) -> Result<Vec<String>, Fault> {
                    WHERE session_id IS NULL AND suspect = 0 AND tag = ?1 AND name > n) \
            FROM names WHERE n IS NOT NULL) \
          SELECT n FROM names WHERE n IS NOT NULL";
-    Ok(db.all(SQL, [tag], |row| row.get(0))?)
+    Ok(db.all(SQL, [tag], |row| lossy(row, 0))?)
 }

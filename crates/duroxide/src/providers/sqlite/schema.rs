@@ -16,11 +16,12 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_nodes_and_routes.sql"),
     include_str!("migrations/0004_answers.sql"),
     include_str!("migrations/0005_forgiven_attempts.sql"),
+    include_str!("migrations/0006_clock_steps.sql"),
 ];
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     /// Empty, or just created.
     Empty,
     /// Ours, with this many migrations behind it.
@@ -28,8 +29,8 @@ enum Found {
 }
 
 /// Refuses what is not ours to touch. Changes nothing.
-pub(super) fn check(db: &Db, operation: &str) -> Result<(), ProviderError> {
-    look(db, operation).map(|_| ())
+pub(super) fn check(db: &Db, operation: &str) -> Result<Found, ProviderError> {
+    look(db, operation)
 }
 
 /// Brings the schema up to date. Several processes may do so at once.

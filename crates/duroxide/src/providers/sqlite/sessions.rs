@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use super::damaged::{lossy, optional_lossy};
 use super::fault::Fault;
 use super::fetch_work::{Candidate, accepted};
 use super::route_work::Lane;
@@ -42,7 +43,7 @@ pub(super) fn oldest(
     let room = room(tx, request, config, next_due)?;
     let tags = match accepted(&request.tags) {
         Some(tags) => tags,
-        None => tx.db.all(TAGS, [], |row| row.get(0))?,
+        None => tx.db.all(TAGS, [], |row| lossy(row, 0))?,
     };
     let kinds: &[bool] = if suspects.are_admitted() { &[false, true] } else { &[false] };
     let mut oldest: Option<Candidate> = None;
@@ -67,6 +68,12 @@ pub(super) fn oldest(
     Ok(oldest)
 }
 
+/// Drops what the heads of sessions say of a work item that is not as they say.
+pub(super) fn drop_heads(tx: &Tx<'_>, work_id: i64) -> Result<(), Fault> {
+    tx.db.execute("DELETE FROM session_heads WHERE work_id = ?1", [work_id])?;
+    Ok(())
+}
+
 /// Whether the node can run the activity, as far as it says.
 fn is_known(request: &WorkRequest, name: &str) -> bool {
     request.activities.as_ref().is_none_or(|activities| activities.contains(name))
@@ -80,7 +87,7 @@ fn names(tx: &Tx<'_>, lane: Lane<'_>) -> Result<Vec<String>, Fault> {
            SELECT (SELECT min(name) FROM session_heads INDEXED BY session_heads_ready \
                    WHERE tag = ?1 AND suspect = ?2 AND name > n) FROM names WHERE n IS NOT NULL) \
          SELECT n FROM names WHERE n IS NOT NULL";
-    Ok(tx.db.all(SQL, (lane.tag, lane.suspect), |row| row.get(0))?)
+    Ok(tx.db.all(SQL, (lane.tag, lane.suspect), |row| lossy(row, 0))?)
 }
 
 /// Whether an owner may begin with a session that has nothing in progress.
@@ -153,7 +160,7 @@ fn oldest_head_in_progress(
     let mut oldest: Option<Candidate> = None;
     tx.db.each(HEADS, (&config.owner_id, lane.tag, lane.suspect, tx.now), |row| {
         let head = Candidate { ready_at: row.get(0)?, id: row.get(1)?, suspect: lane.suspect };
-        if !is_known(request, &row.get::<_, String>(2)?) {
+        if !is_known(request, &lossy(row, 2)?) {
             return Ok(ControlFlow::Continue(()));
         }
         if head.ready_at > tx.now {
@@ -186,7 +193,7 @@ fn give_up_claims(
             *next_due = (*next_due).min(ready_at);
             return Ok(ControlFlow::Break(()));
         }
-        let (session_id, is_owned): (String, Option<bool>) = (row.get(1)?, row.get(2)?);
+        let (session_id, is_owned): (String, Option<bool>) = (lossy(row, 1)?, row.get(2)?);
         if is_owned == Some(true) && running_until(tx, &session_id)?.is_none() {
             given_up.push(session_id);
         }
@@ -219,12 +226,12 @@ fn oldest_head(
             *next_due = (*next_due).min(ready_at);
             return Ok(ControlFlow::Break(()));
         }
-        let owner: Option<String> = row.get(2)?;
+        let owner: Option<String> = optional_lossy(row, 2)?;
         let locked_until: Option<Ms> = row.get(3)?;
         let open_from = match (owner, locked_until) {
             (Some(owner), Some(locked_until)) if owner != config.owner_id => Some(locked_until),
             (Some(_), Some(locked_until)) if locked_until > tx.now => {
-                busy_until(tx, request, &row.get::<_, String>(4)?)?
+                busy_until(tx, request, &lossy(row, 4)?)?
             }
             // Free: what is locked without a claim is not run, but ended by a sweep.
             (_, _) => None,

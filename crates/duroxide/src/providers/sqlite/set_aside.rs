@@ -1,12 +1,14 @@
 //! Rows that do not decode: kept in a table of their own, so that they block nobody and nobody loses them.
 
-use duroxide_core::{AppErrorKind, ErrorDetails, ItemKind, WorkItem};
+use duroxide_core::{AppErrorKind, ErrorDetails, ItemKind, WorkItem, columns_of};
 
+use super::damaged::lossy;
 use super::enqueue::{EncodedItem, FullInbox, deliver};
 use super::fault::Fault;
 use super::instance_row::QueueRow;
+use super::sessions;
 use super::tx::Tx;
-use super::values::{Ms, from_column};
+use super::values::{Ms, from_column, from_json};
 use super::work::WorkRow;
 
 /// A row that did not decode and was set aside.
@@ -70,18 +72,48 @@ pub(super) fn work_item(tx: &mut Tx<'_>, row: WorkRow, cause: &str) -> Result<()
     deliver(tx, &EncodedItem::new(failed)?, None, FullInbox::Admit).map(drop)
 }
 
+/// Moves a work item out of the queue whose row cannot be read. Its activity is failed if the item itself says which one
+/// it is; otherwise a repair of the instance puts it back.
+pub(super) fn unreadable_work_item(tx: &mut Tx<'_>, id: i64, cause: &str) -> Result<(), Fault> {
+    const READ: &str = "SELECT instance_id, item FROM work_items WHERE id = ?1";
+    const KEEP: &str = "INSERT INTO set_aside (instance_id, kind, execution_id, event_id, set_aside_at, cause, item) \
+         SELECT ?2, ?3, execution_id, activity_id, ?4, ?5, item FROM work_items WHERE id = ?1";
+    let found =
+        tx.db.first(READ, [id], |row| Ok((lossy(row, 0)?, from_json::<WorkItem>(row.get_ref(1)?))))?;
+    let Some((instance, item)) = found else { return Ok(()) };
+    let instance = item.as_ref().map_or(instance, |item| item.instance().to_string());
+    let cause = format!("the row of the work item cannot be read: {cause}");
+    tx.db.execute(KEEP, (id, &instance, ItemKind::Activity.code(), tx.now, &cause))?;
+    tx.db.execute("DELETE FROM work_items WHERE id = ?1", [id])?;
+    sessions::drop_heads(tx, id)?;
+    tx.effects.set_aside += 1;
+    let Ok(item) = item else { return Ok(()) };
+    let columns = columns_of(&item);
+    let failed = WorkItem::ActivityFailed {
+        instance,
+        execution_id: columns.execution_id.unwrap_or(0),
+        id: columns.event_id.unwrap_or(0),
+        details: ErrorDetails::Application {
+            kind: AppErrorKind::ActivityFailed,
+            message: cause,
+            retryable: false,
+        },
+    };
+    deliver(tx, &EncodedItem::new(failed)?, None, FullInbox::Admit).map(drop)
+}
+
 /// What was set aside, oldest first.
 pub(super) fn list(db: &super::db::Db) -> Result<Vec<SetAsideItem>, Fault> {
     const SQL: &str =
         "SELECT instance_id, kind, execution_id, event_id, set_aside_at, cause FROM set_aside ORDER BY id";
     Ok(db.all(SQL, [], |row| {
         Ok(SetAsideItem {
-            instance: row.get(0)?,
+            instance: lossy(row, 0)?,
             kind: ItemKind::from_code(row.get(1)?),
             execution_id: row.get::<_, Option<i64>>(2)?.map(from_column),
             event_id: row.get::<_, Option<i64>>(3)?.map(from_column),
             set_aside_at: from_column(row.get(4)?),
-            cause: row.get(5)?,
+            cause: lossy(row, 5)?,
         })
     })?)
 }

@@ -8,11 +8,13 @@
 //! looks at would have to write the log's inode with every commit, and each would take up to half as long again.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
 use super::db::Db;
+use super::open_file::{OpenFile, log_of};
 
 /// How often SQLite itself is asked. The log's metadata may miss a change within the resolution of its times.
 /// Seldom enough that an idle store, with all else it does, stays below one statement a second.
@@ -20,6 +22,7 @@ const DATA_VERSION_INTERVAL: Duration = Duration::from_millis(2500);
 
 /// Watches the write-ahead log of a file.
 pub(super) struct SharedFile {
+    pub(super) file: Arc<OpenFile>,
     log: PathBuf,
     seen: Option<LogState>,
     data_version: i64,
@@ -41,12 +44,10 @@ pub(super) enum Foreign {
 }
 
 impl SharedFile {
-    pub(super) fn new(path: &Path, db: &Db) -> rusqlite::Result<Self> {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
-        let log = PathBuf::from(log);
+    pub(super) fn new(path: &Path, file: Arc<OpenFile>, db: &Db) -> rusqlite::Result<Self> {
+        let log = log_of(path);
         let data_version = data_version(db)?;
-        Ok(Self { seen: state_of(&log), log, data_version, asked_at: Instant::now() })
+        Ok(Self { file, seen: state_of(&log), log, data_version, asked_at: Instant::now() })
     }
 
     /// Looks at the log's metadata, and asks SQLite when they have changed, and now and then.

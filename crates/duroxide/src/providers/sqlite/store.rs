@@ -9,11 +9,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::call::{Delivery, Job, Message, ToWriter};
+use super::clock_steps;
 use super::db::{Db, OwnDb};
 use super::early;
 use super::fault::{Fault, storage_error};
 use super::location::Location;
 use super::open::{Facts, Opened, open};
+use super::open_file::OpenFile;
 use super::options::{SqliteOptions, Synchronous};
 use super::parked::{ParkedFetch, Request};
 use super::readers::Readers;
@@ -147,6 +149,11 @@ impl SqliteProvider {
         Arc::clone(&self.counters)
     }
 
+    /// The file; `None` for a store in memory.
+    pub(super) fn file(&self) -> Option<Arc<OpenFile>> {
+        self.facts.file.clone()
+    }
+
     /// The store's time.
     pub(super) fn now(&self) -> Ms {
         to_column(self.clock.now_ms())
@@ -171,9 +178,12 @@ impl SqliteProvider {
         read: impl FnOnce(&Db) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, ProviderError> {
         let (answer, waiting) = oneshot::channel();
+        let file = self.file();
         let read = Box::new(move |db: &Db| {
+            let in_place = file.map_or(Ok(()), |file| file.check(operation));
+            let outcome = in_place.and_then(|()| read(db).map_err(|fault| fault.into_error(operation)));
             // Whoever asked may have gone: nothing is lost with the answer.
-            drop(answer.send(read(db).map_err(|fault| fault.into_error(operation))));
+            drop(answer.send(outcome));
         });
         match &self.readers {
             Some(readers) => readers.submit(read),
@@ -266,10 +276,13 @@ impl WriterStart {
         let db = writer.db();
         let mut tx = Tx::new(&db, to_column(self.options.clock.now_ms()));
         early::drop_expired(&mut tx).map_err(|fault| fault.into_error("open"))?;
+        clock_steps::make_ready(&mut tx).map_err(|fault| fault.into_error("open"))?;
         tx.effects.report(&self.counters);
-        let shared_file = match &facts.path {
-            Some(path) => Some(SharedFile::new(path, &writer.db()).map_err(storage)?),
-            None => None,
+        let shared_file = match (&facts.path, &facts.file) {
+            (Some(path), Some(file)) => {
+                Some(SharedFile::new(path, Arc::clone(file), &writer.db()).map_err(storage)?)
+            }
+            (None, _) | (_, None) => None,
         };
         let writer =
             Writer::new(writer, shared_file, self.options, self.counters, self.waiters, self.channel);

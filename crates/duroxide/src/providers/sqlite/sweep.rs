@@ -173,8 +173,8 @@ pub(super) fn fetch_work(tx: &mut Tx<'_>, request: SweepRequest) -> Result<Vec<F
     doomed.truncate(max_items);
     let like = one_work(request.lock_timeout, Duration::ZERO, None, &TagFilter::Any);
     let mut work = Vec::new();
-    for (_, id) in doomed {
-        work.extend(fetch_work::take(tx, id, &like)?);
+    for (ready_at, id) in doomed {
+        work.extend(fetch_work::take(tx, id, ready_at, &like)?);
     }
     Ok(work)
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use duroxide_core::{ItemKind, ScheduledActivityIdentifier, WorkItem, columns_of};
 
+use super::damaged::{lossy, optional_lossy};
 use super::db::Db;
 use super::enqueue::{EncodedItem, FullInbox, check_instance, check_message, deliver};
 use super::fault::Fault;
@@ -37,7 +38,7 @@ pub(super) struct Place {
 impl Place {
     /// From the columns `tag`, `session_id`, `name`.
     pub(super) fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { tag: row.get(0)?, session_id: row.get(1)?, name: row.get(2)? })
+        Ok(Self { tag: lossy(row, 0)?, session_id: optional_lossy(row, 1)?, name: lossy(row, 2)? })
     }
 }
 
@@ -146,8 +147,8 @@ pub(super) fn ack(
 pub(super) fn give_back(tx: &mut Tx<'_>, token: Token, give_back: GiveBack) -> Result<(), Fault> {
     // With the attempt ignored, an expiry before it still counts.
     const SQL: &str = "UPDATE work_items SET lock_nonce = ?4, visible_at = coalesce(?5, visible_at), \
-         ready_at = coalesce(?5, visible_at), suspect = (?6 AND suspect_before), suspect_before = 0, \
-         attempts = max(attempts - ?6, 0), \
+         ready_at = coalesce(?5, min(visible_at, ?3)), suspect = (?6 AND suspect_before), suspect_before = 0, \
+         attempts = max(attempts - ?6, 0), delayed_at = iif(?5 IS NULL, delayed_at, ?3), \
          waiting_since = CASE WHEN ?5 IS NULL THEN waiting_since ELSE coalesce(waiting_since, visible_at) END, \
          bounced_at = CASE WHEN ?7 IS NULL THEN bounced_at ELSE ?3 END, bounce = coalesce(?7, bounce) \
          WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3 RETURNING tag, session_id, name, ready_at";

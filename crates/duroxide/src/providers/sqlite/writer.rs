@@ -15,7 +15,7 @@ use super::shared_file::{Foreign, SharedFile};
 use super::statistics::{Counters, count};
 use super::values::{Ms, NEVER, to_column};
 use crate::providers::waiters::Waiters;
-use crate::providers::{TurnRequest, WorkRequest};
+use crate::providers::{ProviderError, TurnRequest, WorkRequest};
 
 /// How long the writer looks out for the next call before it sleeps. Less than a commit takes.
 const ATTENTIVE: Duration = Duration::from_micros(100);
@@ -33,6 +33,8 @@ pub(super) struct Writer {
     pub(super) shared_file: Option<SharedFile>,
     pub(super) stopping: bool,
     just_answered: bool,
+    /// The time of the last look at the clock.
+    seen: Ms,
 }
 
 impl Writer {
@@ -57,6 +59,7 @@ impl Writer {
             shared_file,
             stopping: false,
             just_answered: false,
+            seen: Ms::MIN,
         }
     }
 
@@ -68,7 +71,7 @@ impl Writer {
                 self.end_broken_transaction();
             }
         }
-        if self.shared_file.is_some() {
+        if self.shared_file.as_ref().is_some_and(|shared| shared.file.is_in_place()) {
             // Leaves one file behind. If another process still reads, its last connection will do it.
             if let Err(error) = self.db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)") {
                 tracing::debug!(target: "duroxide::runtime", %error, "the log of the SQLite store stays as it is");
@@ -78,6 +81,18 @@ impl Writer {
 
     pub(super) fn now(&self) -> Ms {
         to_column(self.options.clock.now_ms())
+    }
+
+    /// Whether the clock shows less than at the last look.
+    pub(super) fn is_set_back(&self) -> bool {
+        self.now() < self.seen
+    }
+
+    /// Looks at the clock; whether it was set back.
+    pub(super) fn look_at_clock(&mut self) -> bool {
+        let now = self.now();
+        let before = std::mem::replace(&mut self.seen, now);
+        self.seen < before
     }
 
     fn step(&mut self) {
@@ -91,8 +106,11 @@ impl Writer {
                 self.just_answered = true;
             }
             None => {
+                if let Err(lost) = self.check_file_with_log() {
+                    self.refuse_waiting(&lost);
+                }
                 self.look_for_foreign_changes(SharedFile::look);
-                if self.turns.next_due().min(self.work.next_due()) <= self.now() {
+                if self.turns.next_due().min(self.work.next_due()) <= self.now() || self.is_set_back() {
                     self.run_group(None);
                 }
             }
@@ -169,6 +187,22 @@ impl Writer {
         count(&self.counters.foreign_changes, 1);
         self.turns.due_at(Ms::MIN);
         self.work.due_at(Ms::MIN);
+        self.waiters.wake_all();
+    }
+
+    /// An error if the path does not lead to the file any more.
+    pub(super) fn check_file(&self) -> Result<(), ProviderError> {
+        self.shared_file.as_ref().map_or(Ok(()), |shared| shared.file.check("commit"))
+    }
+
+    fn check_file_with_log(&self) -> Result<(), ProviderError> {
+        self.shared_file.as_ref().map_or(Ok(()), |shared| shared.file.check_with_log("wait"))
+    }
+
+    /// Fails every fetch that waits, and wakes the clients that wait: their next read fails.
+    pub(super) fn refuse_waiting(&mut self, lost: &ProviderError) {
+        self.turns.fail_due(NEVER, lost);
+        self.work.fail_due(NEVER, lost);
         self.waiters.wake_all();
     }
 

@@ -1,0 +1,234 @@
+//! One damaged row delays, sets aside or fails its own instance, and nobody else's.
+//!
+//! The list of columns is read from the schema, so that a new column is covered when it is added.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::sqlite::SqliteProvider;
+use duroxide::runtime::Runtime;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{
+    ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
+    RuntimeOptions, TagFilter,
+};
+use futures::StreamExt;
+
+use crate::fixture::{LONG, Place};
+
+const HEALTHY: [&str; 3] = ["healthy-1", "healthy-2", "zealous"];
+/// Sorts before the others wherever texts are compared.
+const VICTIM: &str = "a-victim";
+
+async fn run(store: &Arc<SqliteProvider>, tags: TagFilter) -> Arc<Runtime> {
+    let activities = ActivityRegistry::builder()
+        .register("Step", |_: ActivityContext, input: String| async move { Ok(input) })
+        .build();
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Flow", |ctx: OrchestrationContext, _: String| async move {
+            ctx.set_kv_value("k", "v");
+            ctx.set_custom_status("waiting");
+            let step = ctx.schedule_activity("Step", "later").with_tag("later");
+            let in_session =
+                ctx.schedule_activity_on_session("Step", "s", ctx.instance_id()).with_tag("later");
+            let _timer = ctx.schedule_timer(Duration::from_secs(3600));
+            let go = ctx.schedule_wait("go").await;
+            let _unfinished = (step, in_session);
+            ctx.schedule_activity("Step", go).await
+        })
+        .build();
+    let lock = Duration::from_secs(1);
+    let options = RuntimeOptions {
+        orchestrator_lock_timeout: lock,
+        orchestrator_lock_renewal_buffer: lock / 2,
+        dispatcher_min_poll_interval: Duration::from_millis(5),
+        max_attempts: 2,
+        worker_tag_filter: tags,
+        ..RuntimeOptions::default()
+    };
+    Runtime::start_with_options(store.clone(), activities, orchestrations, options).await
+}
+
+/// A store in which all instances have messages, activities in the queue, timers and values.
+async fn template(place: &Place) {
+    let store = Arc::new(place.open().await);
+    let client = Client::new(store.clone());
+    // Nobody serves the tag of two of the activities: they stay in the queue.
+    let runtime = run(&store, TagFilter::default()).await;
+    for id in [VICTIM].iter().chain(&HEALTHY) {
+        client.start_orchestration(*id, "Flow", "").await.unwrap();
+    }
+    for id in [VICTIM].iter().chain(&HEALTHY) {
+        while client.read_execution_history(id, 1).await.unwrap().len() < 7 {
+            tokio::task::yield_now().await;
+        }
+    }
+    runtime.shutdown(None).await;
+    for id in [VICTIM].iter().chain(&HEALTHY) {
+        client.raise_event(*id, "go", "went").await.unwrap();
+    }
+    client.raise_event("early", "go", "").await.unwrap();
+    place
+        .raw()
+        .execute_batch(
+            "INSERT INTO set_aside (instance_id, kind, set_aside_at, cause, item) VALUES ('x', 6, 1, 'c', 'i'); \
+             INSERT INTO sessions VALUES ('s', 'gone', 1, 1); \
+             INSERT INTO kept_messages SELECT key, 1000, '{}' FROM instances WHERE instance_id = 'a-victim'",
+        )
+        .unwrap();
+}
+
+/// One column of one table and what is put into it.
+#[derive(Debug, Clone)]
+struct Damage {
+    table: String,
+    column: String,
+    value: &'static str,
+}
+
+impl Damage {
+    /// Damages the victim's rows, or one row of a table that has none of its own.
+    fn apply(&self, path: &Path) {
+        let raw = rusqlite::Connection::open(path).unwrap();
+        let Self { table, column, value } = self;
+        let mut columns = raw.prepare(&format!("PRAGMA table_info({table})")).unwrap();
+        let names: Vec<String> =
+            columns.query_map([], |row| row.get(1)).unwrap().map(Result::unwrap).collect();
+        let of_victim = if names.iter().any(|name| name == "instance_key") {
+            format!("instance_key = (SELECT key FROM instances WHERE instance_id = '{VICTIM}')")
+        } else if names.iter().any(|name| name == "instance_id")
+            && !matches!(&**table, "early_messages" | "set_aside")
+        {
+            format!("instance_id = '{VICTIM}'")
+        } else if names.iter().any(|name| name == "session_id") && table == "session_heads" {
+            format!("session_id = '{VICTIM}'")
+        } else {
+            "1".to_string()
+        };
+        // A value that a constraint refuses cannot get there.
+        let sql = format!("UPDATE OR IGNORE {table} SET {column} = {value} WHERE {of_victim}");
+        if let Err(error) = raw.execute(&sql, []) {
+            let code = error.sqlite_error_code();
+            let refused = [rusqlite::ErrorCode::ConstraintViolation, rusqlite::ErrorCode::TypeMismatch];
+            assert!(code.is_some_and(|code| refused.contains(&code)), "{sql}: {error}");
+        }
+    }
+}
+
+/// Everything that can be put into every column of every table.
+fn all_damage(path: &Path) -> Vec<Damage> {
+    let raw = rusqlite::Connection::open(path).unwrap();
+    let sql = "SELECT t.name, c.name, c.type, c.\"notnull\" FROM sqlite_schema t, pragma_table_info(t.name) c \
+               WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' ORDER BY t.name, c.cid";
+    let mut statement = raw.prepare(sql).unwrap();
+    let columns = statement.query_map([], |row| {
+        Ok((
+            row.get::<_, String>(0)?,
+            row.get::<_, String>(1)?,
+            row.get::<_, String>(2)?,
+            row.get::<_, bool>(3)?,
+        ))
+    });
+    let mut all = Vec::new();
+    for (table, column, kind, not_null) in columns.unwrap().map(Result::unwrap) {
+        let mut values: Vec<&'static str> = match &*kind {
+            "TEXT" => vec!["CAST(x'61ff62' AS TEXT)", "''"],
+            "INTEGER" => vec!["9223372036854775807", "-77", "77"],
+            other => panic!("a column of type {other}: say how it can be damaged"),
+        };
+        if !not_null {
+            values.push("NULL");
+        }
+        all.extend(values.into_iter().map(|value| Damage {
+            table: table.clone(),
+            column: column.clone(),
+            value,
+        }));
+    }
+    all
+}
+
+/// What must not go unnoticed: reading these fails.
+fn must_be_named(damage: &Damage) -> bool {
+    let unreadable = damage.value.contains("ff");
+    match &*damage.table {
+        "instances" if unreadable => !matches!(&*damage.column, "bounce"),
+        "instances" => matches!(&*damage.column, "status" | "lock_nonce") && damage.value != "NULL",
+        "kv" => unreadable,
+        _ => false,
+    }
+}
+
+/// Runs the store to the end; what is wrong with that, if anything.
+async fn outcome(from: &Path, damage: &Damage) -> Result<(), String> {
+    let place = Place::new();
+    std::fs::copy(from, place.path()).unwrap();
+    damage.apply(&place.path());
+    let store =
+        SqliteProvider::new(&place.url(), None).await.map_err(|error| format!("does not open: {error}"))?;
+    let store = Arc::new(store);
+    let client = Client::new(store.clone());
+    let runtime = run(&store, TagFilter::any()).await;
+    for id in HEALTHY {
+        let status = client.wait_for_orchestration(id, Duration::from_secs(20)).await;
+        if !matches!(&status, Ok(OrchestrationStatus::Completed { output, .. }) if output == "went") {
+            return Err(format!("{id} did not complete: {status:?}"));
+        }
+    }
+    let mut named = vec![VICTIM.to_string()];
+    if must_be_named(damage) {
+        let ended = client.wait_for_orchestration(VICTIM, Duration::from_secs(20)).await;
+        let aside = store.list_set_aside().await.map_err(|error| format!("set aside: {error}"))?;
+        named.extend(aside.iter().filter(|row| row.instance != "x").map(|row| row.instance.clone()));
+        let failed = matches!(ended, Ok(OrchestrationStatus::Failed { .. }));
+        let listed = named.len() > 1
+            && aside
+                .iter()
+                .any(|row| row.cause.contains(&damage.column) || damage.column.starts_with("lock"));
+        if !failed && !listed {
+            return Err(format!("the victim is not named: {ended:?}, {aside:?}"));
+        }
+    }
+    runtime.shutdown(None).await;
+    for id in named {
+        if let Err(error) = client.delete_instance(&id, true).await
+            && !error.to_string().contains("not found")
+        {
+            return Err(format!("'{id}' cannot be deleted: {error}"));
+        }
+    }
+    let left = client.list_all_instances().await.map_err(|error| format!("listing: {error}"))?;
+    if left.iter().filter(|id| HEALTHY.contains(&id.as_str())).count() != HEALTHY.len() {
+        return Err(format!("left: {left:?}"));
+    }
+    if must_be_named(damage) && left.len() != HEALTHY.len() {
+        return Err(format!("the victim was not deleted: {left:?}"));
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_column_concerns_its_own_instance_only() {
+    let place = Place::new();
+    template(&place).await;
+    let path = place.path();
+    let only = std::env::var("DUROXIDE_TEST_DAMAGE").ok();
+    let all = all_damage(&path);
+    assert!(all.len() > 200, "the list comes from the schema: {}", all.len());
+    let chosen = all.into_iter().filter(|damage| {
+        only.as_ref().is_none_or(|only| format!("{}.{}", damage.table, damage.column).contains(only))
+    });
+    let outcomes = futures::stream::iter(chosen).map(|damage| {
+        let path = path.clone();
+        async move {
+            let outcome = tokio::time::timeout(LONG, outcome(&path, &damage)).await;
+            outcome
+                .unwrap_or_else(|_| Err("took too long".to_string()))
+                .map_err(|text| format!("{damage:?}: {text}"))
+        }
+    });
+    let wrong: Vec<String> =
+        outcomes.buffer_unordered(16).filter_map(async |outcome| outcome.err()).collect().await;
+    assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
+}
