@@ -10,6 +10,7 @@ use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::blocked::{Blocked, Freed};
 use crate::call::Call;
 use crate::connection::{Conn, Target};
 use crate::endings::Endings;
@@ -124,6 +125,8 @@ pub(crate) struct Carrier {
     pub(crate) conn: Option<Conn<'static>>,
     pub(crate) turns: Lane<TurnRequest>,
     pub(crate) work: Lane<WorkRequest>,
+    /// Calls whose rows another transaction has locked.
+    pub(crate) blocked: Blocked,
     /// Ids that got events before their start lately.
     pub(crate) expected: crate::group::Expected,
     /// Rows that were read or written lately.
@@ -145,6 +148,7 @@ impl Carrier {
             turns: Lane::new(Arc::clone(inbox), patience),
             work: Lane::new(Arc::clone(inbox), patience),
             news: crate::news::News::new(&options, patience),
+            blocked: Blocked::new(options.lock_timeout),
             target,
             options,
             counters: store.counters(),
@@ -167,8 +171,13 @@ impl Carrier {
     pub(crate) async fn run(mut self) {
         loop {
             let Some(calls) = self.collect() else { return };
-            if !calls.is_empty() || self.turns.is_due() || self.work.is_due() {
-                self.run_group(calls).await;
+            let Freed { mut together, alone } = self.take_freed().await;
+            for call in alone {
+                self.run_group(vec![call]).await;
+            }
+            together.extend(calls);
+            if !together.is_empty() || self.turns.is_due() || self.work.is_due() {
+                self.run_group(together).await;
             } else {
                 self.wait().await;
             }
@@ -195,6 +204,7 @@ impl Carrier {
         messages.work.drain(..).for_each(|fetch| self.work.park(fetch));
         if std::mem::take(&mut messages.wake_turns) {
             self.turns.wake();
+            self.blocked.probe_soon();
         }
         if let Some(due) = messages.turns_due.take() {
             self.turns.due_from(due);
@@ -207,7 +217,8 @@ impl Carrier {
 
     async fn wait(&mut self) {
         let arrived = self.inbox.arrived.notified();
-        let next_wake = self.turns.next_wake().into_iter().chain(self.work.next_wake()).min();
+        let lanes = self.turns.next_wake().into_iter().chain(self.work.next_wake());
+        let next_wake = lanes.chain(self.blocked.next_wake()).min();
         // What has arrived since the last look at the inbox has notified.
         self.inbox.lock().asleep_until = next_wake;
         match next_wake {
@@ -224,7 +235,7 @@ impl Carrier {
         self.conn = None;
         // It may lead to another server, or to the same one after a restore.
         *self.memory.lock() = Memory::default();
-        self.conn = Some(self.target.connect().await?);
+        self.conn = Some(self.target.connect_carrier().await?);
         add(&self.counters.reconnects, 1);
         Ok(())
     }

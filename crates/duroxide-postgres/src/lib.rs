@@ -20,6 +20,7 @@
 //! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
 //! | `options`, `sslmode`, `tls`, `connection`, `pipeline`, `schema` | connections, round trips, migrations |
 //! | `carrier`, `group`, `attempt`, `call`, `parked` | the task, group commit, fetches that wait |
+//! | `blocked`, `row_probe` | calls whose rows another transaction has locked |
 //! | `wait`, `endings` | waiting for an instance, and being told of its end |
 //! | `listener`, `news` | other processes |
 //! | `upkeep` | clearing away what the queues leave behind |
@@ -47,6 +48,7 @@
 mod admin;
 mod append;
 mod attempt;
+mod blocked;
 mod call;
 mod caller;
 mod carrier;
@@ -86,6 +88,7 @@ mod release;
 mod repair;
 mod route_turn;
 mod route_work;
+mod row_probe;
 mod schema;
 mod serve;
 mod sessions;

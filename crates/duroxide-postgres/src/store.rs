@@ -56,6 +56,7 @@ impl PostgresProvider {
         let failed = |fault: Fault| fault.into_error("open");
         let conn = target.connect().await.map_err(failed)?;
         schema::migrate(&conn, &target.schema).await?;
+        target.make_carrier(&conn).await.map_err(failed)?;
         let wait = Some(options.connect_timeout);
         let pool = Pool::builder(Manager(Arc::clone(&target)))
             .max_size(options.pool_size.max(1))
@@ -149,7 +150,7 @@ impl PostgresProvider {
         work: Task,
     ) -> Result<Told, ProviderError> {
         let (answer, waiting) = oneshot::channel();
-        self.inbox.send(Call { operation, work, answer });
+        self.inbox.send(Call::new(operation, work, answer));
         waiting.await.map_err(|_| closed(operation))?
     }
 

@@ -7,6 +7,7 @@ mod dropped;
 mod encryption;
 mod full_inboxes;
 mod health;
+mod held_rows;
 #[path = "../../../duroxide/tests/faults/many_sessions.rs"]
 mod many_sessions;
 mod one_instance;
