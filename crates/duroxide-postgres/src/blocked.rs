@@ -105,6 +105,11 @@ impl Blocked {
         self.pause = FIRST_PAUSE;
     }
 
+    /// Something went wrong with them: not at once again.
+    pub(crate) fn probe_later(&mut self) {
+        self.probed(false);
+    }
+
     /// Takes all calls out.
     pub(crate) fn take_all(&mut self) -> Vec<Call> {
         self.calls.drain(..).map(|one| one.call).collect()

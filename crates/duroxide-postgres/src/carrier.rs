@@ -1,5 +1,6 @@
 //! The task that carries the runtime's calls out: all that wait, in one transaction.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use duroxide::metric;
 use duroxide::providers::support::Waiters;
 use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
+use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -114,6 +116,12 @@ impl Inbox {
     }
 }
 
+/// Whether the carrier goes on.
+enum Next {
+    GoOn,
+    Stop,
+}
+
 /// The state of the task.
 pub(crate) struct Carrier {
     pub(crate) target: Arc<Target>,
@@ -167,23 +175,47 @@ impl Carrier {
         self.options.clock.as_ref().map(|clock| to_column(clock.now_ms()))
     }
 
-    /// Runs until the provider is gone.
+    /// Runs until the provider is gone. A panic ends the group in whose middle it came: its calls and fetches hear
+    /// that their outcome is unknown, and may be tried again.
     pub(crate) async fn run(mut self) {
         loop {
-            let Some(calls) = self.collect() else { return };
-            let Freed { mut together, alone } = self.take_freed().await;
-            for call in alone {
-                self.run_group(vec![call]).await;
+            match AssertUnwindSafe(self.step()).catch_unwind().await {
+                Ok(Next::GoOn) => {}
+                Ok(Next::Stop) => return,
+                Err(_panic) => self.start_afresh(),
             }
-            together.extend(calls);
-            if !together.is_empty() || self.turns.is_due() || self.work.is_due() {
-                self.run_group(together).await;
-            } else {
-                self.wait().await;
-            }
-            self.turns.expire();
-            self.work.expire();
         }
+    }
+
+    async fn step(&mut self) -> Next {
+        let Some(calls) = self.collect() else { return Next::Stop };
+        let Freed { mut together, alone } = self.take_freed().await;
+        for call in alone {
+            self.run_group(vec![call]).await;
+        }
+        together.extend(calls);
+        if !together.is_empty() || self.turns.is_due() || self.work.is_due() {
+            self.run_group(together).await;
+        } else {
+            self.wait().await;
+        }
+        self.turns.expire();
+        self.work.expire();
+        Next::GoOn
+    }
+
+    /// Trusts nothing that the panic may have left half done: the connection, which may be in a transaction, and
+    /// what is remembered. What waits in lists of its own is whole.
+    fn start_afresh(&mut self) {
+        tracing::error!(
+            target: "duroxide::runtime",
+            "the PostgreSQL store panicked while it carried calls out; they fail as unavailable, and it goes on"
+        );
+        self.conn = None;
+        *self.memory.lock() = Memory::default();
+        self.turns.forget_quiet();
+        self.work.forget_quiet();
+        self.blocked.probe_later();
     }
 
     /// Takes what waits, up to the limits of a group. `None` when the provider is gone.

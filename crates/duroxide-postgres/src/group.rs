@@ -327,9 +327,20 @@ impl Carrier {
     }
 }
 
-/// Whether the server refused what was to be stored, rather than being in trouble itself.
+/// Whether the server refused what was to be stored, or a row cannot be read, rather than the server being in
+/// trouble itself.
 fn is_about_values(fault: &Fault) -> bool {
-    let Fault::Storage(error) = fault else { return false };
+    let error = match fault {
+        Fault::Storage(error) => error,
+        Fault::Corrupt(_) => return true,
+        Fault::NoConnection(_)
+        | Fault::NoAnswer(_)
+        | Fault::UnknownOutcome(_)
+        | Fault::NotRemembered
+        | Fault::LockLost
+        | Fault::NotFound(_)
+        | Fault::Invalid(_) => return false,
+    };
     error.code().is_some_and(|code| ["22", "23", "54"].iter().any(|class| code.code().starts_with(class)))
 }
 

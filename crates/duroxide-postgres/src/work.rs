@@ -162,7 +162,7 @@ impl WorkingSet<'_> {
         // With the attempt ignored, an expiry before it still counts.
         let suspect = ignore_attempt && work.suspect_before;
         if ignore_attempt {
-            work.attempts = (work.attempts - 1).max(0);
+            work.attempts = work.attempts.saturating_sub(1).max(0);
         }
         work.suspect_before = false;
         self.effects.item_ready(&work.place, work.ready_at);

@@ -3,6 +3,7 @@
 mod backups;
 mod caller;
 mod cluster;
+mod damaged_rows;
 mod dropped;
 mod encryption;
 mod full_inboxes;
@@ -13,6 +14,7 @@ mod many_sessions;
 mod one_instance;
 mod opening;
 mod outages;
+mod panics;
 mod pooler;
 mod programs;
 mod proxy;
