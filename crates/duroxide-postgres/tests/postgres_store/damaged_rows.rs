@@ -171,7 +171,9 @@ impl Setting {
             let ended = self.client.wait_for_orchestration(&id, PATIENCE).await;
             match ended.map_err(|error| error.to_string())? {
                 OrchestrationStatus::Completed { .. } => Ok(()),
-                other => Err(format!("the neighbour ended as {other:?}")),
+                other @ (OrchestrationStatus::NotFound
+                | OrchestrationStatus::Running { .. }
+                | OrchestrationStatus::Failed { .. }) => Err(format!("the neighbour ended as {other:?}")),
             }
         };
         tokio::time::timeout(SOON, run)
