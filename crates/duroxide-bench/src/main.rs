@@ -2,6 +2,7 @@
 
 mod eternal;
 mod floor;
+mod hostile;
 mod kills;
 mod listing;
 mod poisoned_neighbours;
@@ -19,6 +20,7 @@ const USAGE: &str = "usage: duroxide-bench floor [--store STORE] [--dir DIRECTOR
        duroxide-bench eternal [--dir DIRECTORY] [--count EXECUTIONS]
        duroxide-bench poisoned-neighbours [--dir DIRECTORY] [--count HEALTHY]
        duroxide-bench kills   [--dir DIRECTORY] [--count ORCHESTRATIONS] [--seconds SECONDS]
+       duroxide-bench hostile PROBE [--dir DIRECTORY] [--seconds SECONDS]
 
 Each exits with 1 if what it checks does not hold. --dir is where the files are made (default: the system's
 directory for temporary files).
@@ -33,7 +35,10 @@ eternal  10,000 executions of one instance with retention: the file stays within
 poisoned-neighbours
          1,000 healthy orchestrations beside 50 that are poisoned: at least 0.9 of the throughput alone
 kills    20,000 orchestrations in 600 s, four processes on one SQLite file, each killed with SIGKILL every few seconds:
-         nothing acknowledged is missing, nothing runs after its completion was recorded, all end as they must";
+         nothing acknowledged is missing, nothing runs after its completion was recorded, all end as they must
+hostile  surroundings that take minutes to show what they do
+         snapshot   a transaction elsewhere keeps its snapshot for 600 s at full load on PostgreSQL: at least 0.7 of the
+                    throughput before, and 0.95 of it a minute after the end";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -49,6 +54,10 @@ fn main() -> ExitCode {
         "poisoned-neighbours" => sized(arguments, 1_000, poisoned_neighbours::run),
         "kills" => match kills::Options::parse(arguments) {
             Ok(options) => run(kills::run(options)),
+            Err(message) => refuse(&message),
+        },
+        "hostile" => match hostile::Options::parse(arguments) {
+            Ok(options) => run(hostile::run(options)),
             Err(message) => refuse(&message),
         },
         kills::WORKER => match kills::Orders::parse(arguments) {

@@ -104,7 +104,7 @@ pub(crate) async fn execution_info(
 pub(crate) async fn system_metrics(conn: &Conn<'_>) -> Result<SystemMetrics, Fault> {
     const SQL: &str = "SELECT count(*), count(*) FILTER (WHERE status = 1), count(*) FILTER (WHERE status = 2), \
          count(*) FILTER (WHERE status = 3), (SELECT count(*) FROM {s}.executions), \
-         (SELECT coalesce(sum(event_count), 0)::bigint FROM {s}.executions) FROM {s}.instances";
+         (SELECT least(greatest(coalesce(sum(event_count), 0), 0), 9223372036854775807)::bigint FROM {s}.executions) FROM {s}.instances";
     let row = conn.first(SQL, &[]).await?;
     Ok(row.map_or_else(SystemMetrics::default, |row| SystemMetrics {
         total_instances: from_column(row.get(0)),
@@ -119,7 +119,7 @@ pub(crate) async fn system_metrics(conn: &Conn<'_>) -> Result<SystemMetrics, Fau
 /// How much waits in the queues.
 pub(crate) async fn queue_depths(conn: &Conn<'_>) -> Result<QueueDepths, Fault> {
     // The counters of the instances that have messages, instead of all messages.
-    const SQL: &str = "SELECT (SELECT coalesce(sum(inbox_count), 0)::bigint FROM {s}.queues \
+    const SQL: &str = "SELECT (SELECT least(greatest(coalesce(sum(inbox_count), 0), 0), 9223372036854775807)::bigint FROM {s}.queues \
          WHERE ready_at IS NOT NULL), (SELECT count(*) FROM {s}.inbox WHERE kind = 5), \
          (SELECT count(*) FROM {s}.work_items)";
     let row = conn.first(SQL, &[]).await?;

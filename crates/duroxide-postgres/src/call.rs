@@ -7,6 +7,7 @@ use duroxide::providers::{Enqueued, GiveBack, ProviderError};
 use duroxide_core::ItemKind;
 use tokio::sync::oneshot;
 
+use crate::blocked::Waited;
 use crate::carrier::Inbox;
 use crate::fault::Fault;
 use crate::fetch_turn::{AsideMessage, RawTurn};
@@ -22,6 +23,25 @@ pub(crate) struct Call {
     pub(crate) operation: &'static str,
     pub(crate) work: Task,
     pub(crate) answer: oneshot::Sender<Result<Told, ProviderError>>,
+    /// Whether it has waited for rows that another transaction had locked.
+    pub(crate) waited: Waited,
+}
+
+impl Call {
+    pub(crate) fn new(
+        operation: &'static str,
+        work: Task,
+        answer: oneshot::Sender<Result<Told, ProviderError>>,
+    ) -> Self {
+        Self { operation, work, answer, waited: Waited::default() }
+    }
+
+    /// What must be locked and read to carry it out.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let mut wanted = Wanted::default();
+        self.work.wants(&mut wanted);
+        wanted
+    }
 }
 
 /// What a call that succeeded tells.
@@ -295,7 +315,7 @@ impl Drop for Guard {
             };
             // Nobody waits for the answer. If it fails, the lock expires.
             let (answer, _) = oneshot::channel();
-            self.inbox.send(Call { operation: "give_back", work, answer });
+            self.inbox.send(Call::new("give_back", work, answer));
         }
     }
 }

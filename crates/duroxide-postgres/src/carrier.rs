@@ -1,5 +1,6 @@
 //! The task that carries the runtime's calls out: all that wait, in one transaction.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,9 +8,11 @@ use std::time::Duration;
 use duroxide::metric;
 use duroxide::providers::support::Waiters;
 use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
+use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::blocked::{Blocked, Freed};
 use crate::call::Call;
 use crate::connection::{Conn, Target};
 use crate::endings::Endings;
@@ -113,6 +116,12 @@ impl Inbox {
     }
 }
 
+/// Whether the carrier goes on.
+enum Next {
+    GoOn,
+    Stop,
+}
+
 /// The state of the task.
 pub(crate) struct Carrier {
     pub(crate) target: Arc<Target>,
@@ -124,6 +133,8 @@ pub(crate) struct Carrier {
     pub(crate) conn: Option<Conn<'static>>,
     pub(crate) turns: Lane<TurnRequest>,
     pub(crate) work: Lane<WorkRequest>,
+    /// Calls whose rows another transaction has locked.
+    pub(crate) blocked: Blocked,
     /// Ids that got events before their start lately.
     pub(crate) expected: crate::group::Expected,
     /// Rows that were read or written lately.
@@ -145,6 +156,7 @@ impl Carrier {
             turns: Lane::new(Arc::clone(inbox), patience),
             work: Lane::new(Arc::clone(inbox), patience),
             news: crate::news::News::new(&options, patience),
+            blocked: Blocked::new(options.lock_timeout),
             target,
             options,
             counters: store.counters(),
@@ -163,18 +175,47 @@ impl Carrier {
         self.options.clock.as_ref().map(|clock| to_column(clock.now_ms()))
     }
 
-    /// Runs until the provider is gone.
+    /// Runs until the provider is gone. A panic ends the group in whose middle it came: its calls and fetches hear
+    /// that their outcome is unknown, and may be tried again.
     pub(crate) async fn run(mut self) {
         loop {
-            let Some(calls) = self.collect() else { return };
-            if !calls.is_empty() || self.turns.is_due() || self.work.is_due() {
-                self.run_group(calls).await;
-            } else {
-                self.wait().await;
+            match AssertUnwindSafe(self.step()).catch_unwind().await {
+                Ok(Next::GoOn) => {}
+                Ok(Next::Stop) => return,
+                Err(_panic) => self.start_afresh(),
             }
-            self.turns.expire();
-            self.work.expire();
         }
+    }
+
+    async fn step(&mut self) -> Next {
+        let Some(calls) = self.collect() else { return Next::Stop };
+        let Freed { mut together, alone } = self.take_freed().await;
+        for call in alone {
+            self.run_group(vec![call]).await;
+        }
+        together.extend(calls);
+        if !together.is_empty() || self.turns.is_due() || self.work.is_due() {
+            self.run_group(together).await;
+        } else {
+            self.wait().await;
+        }
+        self.turns.expire();
+        self.work.expire();
+        Next::GoOn
+    }
+
+    /// Trusts nothing that the panic may have left half done: the connection, which may be in a transaction, and
+    /// what is remembered. What waits in lists of its own is whole.
+    fn start_afresh(&mut self) {
+        tracing::error!(
+            target: "duroxide::runtime",
+            "the PostgreSQL store panicked while it carried calls out; they fail as unavailable, and it goes on"
+        );
+        self.conn = None;
+        *self.memory.lock() = Memory::default();
+        self.turns.forget_quiet();
+        self.work.forget_quiet();
+        self.blocked.probe_later();
     }
 
     /// Takes what waits, up to the limits of a group. `None` when the provider is gone.
@@ -195,6 +236,7 @@ impl Carrier {
         messages.work.drain(..).for_each(|fetch| self.work.park(fetch));
         if std::mem::take(&mut messages.wake_turns) {
             self.turns.wake();
+            self.blocked.probe_soon();
         }
         if let Some(due) = messages.turns_due.take() {
             self.turns.due_from(due);
@@ -207,7 +249,8 @@ impl Carrier {
 
     async fn wait(&mut self) {
         let arrived = self.inbox.arrived.notified();
-        let next_wake = self.turns.next_wake().into_iter().chain(self.work.next_wake()).min();
+        let lanes = self.turns.next_wake().into_iter().chain(self.work.next_wake());
+        let next_wake = lanes.chain(self.blocked.next_wake()).min();
         // What has arrived since the last look at the inbox has notified.
         self.inbox.lock().asleep_until = next_wake;
         match next_wake {
@@ -224,7 +267,7 @@ impl Carrier {
         self.conn = None;
         // It may lead to another server, or to the same one after a restore.
         *self.memory.lock() = Memory::default();
-        self.conn = Some(self.target.connect().await?);
+        self.conn = Some(self.target.connect_carrier().await?);
         add(&self.counters.reconnects, 1);
         Ok(())
     }

@@ -13,6 +13,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Connection, NoTls, Row, Socket, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::blocked::LOCK_WAIT;
 use crate::fault::Fault;
 use crate::options::PostgresOptions;
 use crate::statistics::Counters;
@@ -26,6 +27,8 @@ pub(crate) struct Target {
     config: Config,
     tls: Option<MakeRustlsConnect>,
     settings: String,
+    /// What the carrier's connection is told besides.
+    carrier_settings: String,
     /// The schema's name, quoted.
     pub(crate) schema: String,
     connect_timeout: Duration,
@@ -68,18 +71,36 @@ impl Target {
             ms(options.lock_timeout),
             ms(options.idle_in_transaction_timeout),
         );
+        let lock_wait = match options.lock_timeout {
+            Duration::ZERO => LOCK_WAIT,
+            limit => limit.min(LOCK_WAIT),
+        };
+        // Zero would be no limit at all.
+        let carrier_settings = format!("SET lock_timeout = {}", ms(lock_wait).max(1));
         let schema = format!("\"{}\"", options.schema.replace('"', "\"\""));
         let tls = tls::encrypt(&options.tls, &said, &mut config)?;
         let connect_timeout = options.connect_timeout;
         // The server ends a statement after its time, and says so. If it does not even do that, it is not there.
         let patience = options.statement_timeout.checked_add(connect_timeout);
         let patience = patience.filter(|_| !options.statement_timeout.is_zero());
-        Ok(Self { config, tls, settings, schema, connect_timeout, patience, counters })
+        Ok(Self { config, tls, settings, carrier_settings, schema, connect_timeout, patience, counters })
     }
 
     /// A new connection, with our settings.
     pub(crate) async fn connect(&self) -> Result<Conn<'static>, Fault> {
         self.open(Plain).await
+    }
+
+    /// A new connection for the task that everybody waits for: it waits for a row only briefly.
+    pub(crate) async fn connect_carrier(&self) -> Result<Conn<'static>, Fault> {
+        let conn = self.connect().await?;
+        self.make_carrier(&conn).await?;
+        Ok(conn)
+    }
+
+    /// Makes a connection the carrier's.
+    pub(crate) async fn make_carrier(&self, conn: &Conn<'static>) -> Result<(), Fault> {
+        Ok(conn.answer(conn.client.batch_execute(&self.carrier_settings)).await??)
     }
 
     /// A new connection whose messages beside the answers go to `driver`.

@@ -78,6 +78,12 @@ impl Fault {
         })
     }
 
+    /// Whether a row or a table was locked by another transaction for longer than the connection waits.
+    pub(crate) fn is_lock_timeout(&self) -> bool {
+        let Self::Storage(error) = self else { return false };
+        error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+    }
+
     /// Whether the connection is of no use any more: it is gone, or it leads to a server that does not write.
     pub(crate) fn ends_connection(&self) -> bool {
         match self {

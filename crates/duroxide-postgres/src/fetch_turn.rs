@@ -57,7 +57,7 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
 const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now')::bigint AS now), \
      p AS MATERIALIZED (SELECT u.key, u.n \
        FROM unnest(current_setting('duroxide.picked')::bigint[]) WITH ORDINALITY AS u (key, n)), \
-     counted AS (UPDATE {s}.inbox n SET attempts = least(n.attempts + 1, 4294967295) \
+     counted AS (UPDATE {s}.inbox n SET attempts = least(n.attempts, 4294967294) + 1 \
        FROM p JOIN {s}.queues q ON q.key = p.key WHERE q.lock_nonce IS NOT NULL AND n.instance_key = q.key \
          AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
          AND n.position < q.lock_watermark), \
@@ -67,7 +67,7 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
        FROM p JOIN {s}.queues q ON q.key = p.key CROSS JOIN LATERAL ( \
          SELECT count(*) AS messages, array_agg(x.visible_at) AS visible, array_agg(x.position) AS positions, \
            array_agg(x.kind) AS kinds, array_agg(x.attempts) AS attempts, array_agg(x.item) AS items \
-         FROM (SELECT n.visible_at, n.position, n.kind, n.item, n.attempts + 1 + \
+         FROM (SELECT n.visible_at, n.position, n.kind, n.item, least(n.attempts, 4294967294) + 1 + \
              (CASE WHEN q.lock_nonce IS NOT NULL \
                AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
                AND n.position < q.lock_watermark THEN 1 ELSE 0 END) AS attempts \
@@ -77,15 +77,15 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
          lock_visible_at = f.visible[f.messages], lock_position = f.positions[f.messages], \
          lock_watermark = q.next_position, lock_count = f.messages, suspect_before = q.suspect, \
          suspect = TRUE, not_before = 0, ready_at = (SELECT now FROM c) + $1::bigint, \
-         revision = q.revision + 1 \
+         revision = least(q.revision, 9223372036854775806) + 1 \
        FROM found f WHERE q.key = f.key AND f.messages > 0), \
      mended AS (UPDATE {s}.queues q SET ready_at = \
-         (SELECT min(n.visible_at) FROM {s}.inbox n WHERE n.instance_key = q.key), lock_nonce = NULL, revision = q.revision + 1 \
+         (SELECT min(n.visible_at) FROM {s}.inbox n WHERE n.instance_key = q.key), lock_nonce = NULL, revision = least(q.revision, 9223372036854775806) + 1 \
        FROM found f WHERE q.key = f.key AND f.messages = 0) \
      SELECT f.key, ($2::bigint[])[f.n], f.suspect, f.current_execution_id, f.has_kv, f.visible, f.positions, \
        f.kinds, f.attempts, f.items, i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, \
        i.parent_execution_id, i.parent_event_id, i.created_at, f.ready_at, f.ended, f.updated_at, f.pinned_key, \
-       f.inbox_count, f.next_position, f.revision + 1, e.instance_key, e.execution_id, e.status, e.completed_at, \
+       f.inbox_count, f.next_position, least(f.revision, 9223372036854775806) + 1, e.instance_key, e.execution_id, e.status, e.completed_at, \
        e.pinned_major, e.pinned_minor, e.pinned_patch, e.event_count, e.last_event_id, e.history_bytes, \
        f.cancelled, f.bounced_at IS NOT NULL, CASE WHEN f.bounced_at >= f.updated_at THEN f.bounce END, f.held \
      FROM found f JOIN {s}.instances i ON i.key = f.key \

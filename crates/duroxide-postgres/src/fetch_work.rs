@@ -35,7 +35,7 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
      picked AS MATERIALIZED (SELECT a.id, a.ready_at, a.held, row_number() OVER (ORDER BY a.ready_at, a.id) AS n FROM \
        (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.id LIMIT $3::bigint), \
      taken AS (UPDATE {s}.work_items w SET ready_at = (SELECT now FROM c) + $5::bigint, suspect = TRUE, \
-         suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), \
+         suspect_before = w.suspect, attempts = least(w.attempts, 4294967294) + 1, \
          lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
        RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
          p.ready_at, w.ready_at AS expires_at, w.tag, w.execution_id, w.activity_id, w.visible_at, w.bounce, \

@@ -24,7 +24,7 @@ const KEEP: &str = "INSERT INTO {s}.kept_messages (instance_key, position, item)
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[])";
 const FORGET_KEPT: &str = "DELETE FROM {s}.kept_messages WHERE instance_key = ANY($1::bigint[])";
 const RUN_AGAIN: &str = "UPDATE {s}.instances SET status = 1, ended_at = NULL WHERE key = ANY($1::bigint[])";
-const ENDED_ATTEMPTS: &str = "UPDATE {s}.inbox n SET attempts = least(n.attempts + 1, 4294967295) \
+const ENDED_ATTEMPTS: &str = "UPDATE {s}.inbox n SET attempts = least(n.attempts, 4294967294) + 1 \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (key, v, p, w) \
      WHERE n.instance_key = u.key AND (n.visible_at, n.position) <= (u.v, u.p) AND n.position < u.w";
 const DELETE_TIMERS: &str = "DELETE FROM {s}.inbox n \
@@ -58,7 +58,8 @@ const BOUNCES: &str = "UPDATE {s}.queues q SET bounce = u.cause, \
      FROM unnest($1::bigint[], $2::text[]) AS u (key, cause) WHERE q.key = u.key";
 const PROGRESS: &str = "UPDATE {s}.work_items w SET progress = u.text \
      FROM unnest($1::bigint[], $2::text[]) AS u (id, text) WHERE w.id = u.id";
-const FORGIVE: &str = "UPDATE {s}.work_items w SET forgiven = w.forgiven + 1 WHERE w.id = ANY($1::bigint[])";
+const FORGIVE: &str = "UPDATE {s}.work_items w SET forgiven = least(w.forgiven, 4294967294) + 1 \
+     WHERE w.id = ANY($1::bigint[])";
 const USE_SESSIONS: &str = "UPDATE {s}.sessions s SET last_activity_at = $3::bigint, \
      locked_until = greatest(s.locked_until, u.until) \
      FROM unnest($1::text[], $2::bigint[]) AS u (id, until) WHERE s.session_id = u.id";

@@ -8,7 +8,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
 use duroxide_core::OrchestrationStatus;
+use tokio::time::Instant;
 
+use crate::blocked::AfterLockWait;
 use crate::call::{Call, Told};
 use crate::carrier::Carrier;
 use crate::effects::Effects;
@@ -85,7 +87,7 @@ pub(crate) struct Fetches {
 
 impl Fetches {
     /// All of them, unanswered.
-    fn unanswered(self) -> (Vec<ParkedFetch<TurnRequest>>, Vec<ParkedFetch<WorkRequest>>) {
+    pub(crate) fn unanswered(self) -> (Vec<ParkedFetch<TurnRequest>>, Vec<ParkedFetch<WorkRequest>>) {
         let turns = self.turns.into_iter().chain(self.served_turns.into_iter().map(|one| one.fetch));
         let work = self.work.into_iter().chain(self.served_work.into_iter().map(|one| one.fetch));
         (turns.collect(), work.collect())
@@ -107,10 +109,11 @@ impl Carrier {
     /// Carries calls out. Gives them back when one among several cannot be stored.
     async fn run_calls(&mut self, mut calls: Vec<Call>) -> Option<Vec<Call>> {
         let mut reserved = BTreeSet::new();
-        let mut conflicts = 0;
+        let (begun, mut conflicts, mut blind) = (Instant::now(), 0, 0);
         // What is remembered is tried once.
         let mut trust = true;
         loop {
+            self.blocked.hold_back(&mut calls);
             if let Err(fault) = self.connect().await {
                 self.fail(calls, fault);
                 return None;
@@ -142,6 +145,25 @@ impl Carrier {
                             continue;
                         }
                         Failure::Storage(fault) => fault,
+                    };
+                    let fault = if fault.is_lock_timeout() {
+                        match self.after_lock_wait(&mut calls, begun, &mut blind, fault).await {
+                            AfterLockWait::TryAgain => {
+                                self.keep_waiting(fetches);
+                                continue;
+                            }
+                            AfterLockWait::EachAlone => {
+                                self.keep_waiting(fetches);
+                                return Some(calls);
+                            }
+                            AfterLockWait::Later => {
+                                self.fetch_later(fetches);
+                                return None;
+                            }
+                            AfterLockWait::GiveUp(fault) => fault,
+                        }
+                    } else {
+                        fault
                     };
                     if fault.is_conflict() && conflicts < MAX_CONFLICTS {
                         conflicts += 1;
@@ -175,6 +197,7 @@ impl Carrier {
         let error = fault.into_error("connect");
         let error = ProviderError::retryable("connect", error.message.clone()).with_source(error);
         answer_all(calls, &error);
+        answer_all(self.blocked.take_all(), &error);
         Lane::fail(self.turns.take_due(), &error);
         Lane::fail(self.work.take_due(), &error);
     }
@@ -189,6 +212,8 @@ impl Carrier {
                 self.memory.lock().forget_shared(&wanted);
                 false
             }
+            // What is remembered may still be so; and the calls that must wait forget what they are about.
+            Failure::Storage(fault) if fault.is_lock_timeout() => false,
             Failure::Storage(fault) => {
                 self.memory.lock().forget();
                 fault.ends_connection()
@@ -281,6 +306,11 @@ impl Carrier {
                     return;
                 }
                 Err(fault) => {
+                    if fault.is_lock_timeout() {
+                        self.roll_back(&Failure::Storage(fault), &[]).await;
+                        count_conflict(&self.counters);
+                        return self.work.put_back_later(vec![fetch]);
+                    }
                     let conflict = fault.is_conflict() && conflicts < MAX_CONFLICTS;
                     let failure = Failure::Storage(fault);
                     self.roll_back(&failure, &[]).await;
@@ -297,9 +327,20 @@ impl Carrier {
     }
 }
 
-/// Whether the server refused what was to be stored, rather than being in trouble itself.
+/// Whether the server refused what was to be stored, or a row cannot be read, rather than the server being in
+/// trouble itself.
 fn is_about_values(fault: &Fault) -> bool {
-    let Fault::Storage(error) = fault else { return false };
+    let error = match fault {
+        Fault::Storage(error) => error,
+        Fault::Corrupt(_) => return true,
+        Fault::NoConnection(_)
+        | Fault::NoAnswer(_)
+        | Fault::UnknownOutcome(_)
+        | Fault::NotRemembered
+        | Fault::LockLost
+        | Fault::NotFound(_)
+        | Fault::Invalid(_) => return false,
+    };
     error.code().is_some_and(|code| ["22", "23", "54"].iter().any(|class| code.code().starts_with(class)))
 }
 

@@ -50,7 +50,7 @@ impl EncodedEvents {
         let mut events = self.events.clone();
         for event in &mut events {
             if event.event_id == 0 {
-                event.event_id = last + 1;
+                event.event_id = last.saturating_add(1);
             }
             last = last.max(event.event_id);
         }

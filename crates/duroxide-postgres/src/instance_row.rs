@@ -106,13 +106,14 @@ pub(crate) use instance_columns;
 
 impl InstanceRow {
     pub(crate) fn from_row(row: &Row) -> Self {
-        let lock = row.get::<_, Option<i64>>(12).map(|nonce| TurnLock {
-            nonce,
-            visible_at: row.get(13),
-            position: row.get(14),
-            watermark: row.get(15),
-            count: row.get(16),
-        });
+        // Half a lock is none: whoever took it has lost it, and when it would expire the instance is taken anew.
+        let part = |column: usize| row.get::<_, Option<i64>>(column);
+        let lock = match (part(12), part(13), part(14), part(15), part(16)) {
+            (Some(nonce), Some(visible_at), Some(position), Some(watermark), Some(count)) => {
+                Some(TurnLock { nonce, visible_at, position, watermark, count })
+            }
+            (None | Some(_), _, _, _, _) => None,
+        };
         let text = |column: usize| from_text(row.get(column));
         Self {
             key: row.get(0),

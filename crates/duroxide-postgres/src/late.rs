@@ -36,7 +36,7 @@ impl WorkingSet<'_> {
             check_room(columns.instance, kept)?;
         }
         self.writes.kept.push((key, kept, json.to_string()));
-        self.kept.insert(key, Some(kept + 1));
+        self.kept.insert(key, Some(kept.saturating_add(1)));
         Ok(SendOutcome::Kept)
     }
 

@@ -19,7 +19,9 @@
 //! |---|---|
 //! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
 //! | `options`, `sslmode`, `tls`, `connection`, `pipeline`, `schema` | connections, round trips, migrations |
+//! | `requirements`, `rights` | servers and roles that are refused |
 //! | `carrier`, `group`, `attempt`, `call`, `parked` | the task, group commit, fetches that wait |
+//! | `blocked`, `row_probe` | calls whose rows another transaction has locked |
 //! | `wait`, `endings` | waiting for an instance, and being told of its end |
 //! | `listener`, `news` | other processes |
 //! | `upkeep` | clearing away what the queues leave behind |
@@ -48,6 +50,7 @@
 mod admin;
 mod append;
 mod attempt;
+mod blocked;
 mod bounces;
 mod call;
 mod caller;
@@ -86,8 +89,11 @@ mod prune;
 mod redrive;
 mod release;
 mod repair;
+mod requirements;
+mod rights;
 mod route_turn;
 mod route_work;
+mod row_probe;
 mod schema;
 mod serve;
 mod sessions;

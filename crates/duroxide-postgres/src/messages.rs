@@ -116,8 +116,8 @@ impl WorkingSet<'_> {
         let visible_at = if ahead { self.ahead_of_deep_inbox(key, visible_at).await? } else { visible_at };
         let row = self.instance(key)?;
         let position = row.next_position;
-        row.inbox_count += 1;
-        row.next_position += 1;
+        row.inbox_count = row.inbox_count.saturating_add(1);
+        row.next_position = row.next_position.saturating_add(1);
         row.pending.queue = true;
         row.pending.first_added =
             Some(row.pending.first_added.map_or(visible_at, |first| first.min(visible_at)));
@@ -202,8 +202,8 @@ impl WorkingSet<'_> {
             current_execution_id: execution_id,
             pinned_key: NOT_PINNED,
             has_kv: false,
-            inbox_count: 1 + early,
-            next_position: 2 + early,
+            inbox_count: early.saturating_add(1),
+            next_position: early.saturating_add(2),
             not_before: 0,
             ready_at: Some(visible_at),
             suspect: false,
@@ -253,8 +253,8 @@ impl WorkingSet<'_> {
         if added > 0
             && let Some(early) = self.early.get_mut(instance)
         {
-            early.count += crate::values::count(added);
-            early.last += crate::values::count(added);
+            early.count = early.count.saturating_add(crate::values::count(added));
+            early.last = early.last.saturating_add(crate::values::count(added));
         }
         Ok(())
     }
@@ -273,8 +273,8 @@ impl WorkingSet<'_> {
             oldest: now,
         });
         check_room(instance, early.count)?;
-        early.last += 1;
-        early.count += 1;
+        early.last = early.last.saturating_add(1);
+        early.count = early.count.saturating_add(1);
         let position = early.last;
         self.writes.early.push(EarlyMessage {
             instance: instance.to_string(),

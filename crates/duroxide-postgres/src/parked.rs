@@ -255,6 +255,14 @@ impl<R: Request> Lane<R> {
         self.waiting.insert(0, fetch);
     }
 
+    /// Puts those back that another transaction was in the way of.
+    pub(crate) fn put_back_later(&mut self, fetches: Vec<ParkedFetch<R>>) {
+        for mut fetch in fetches.into_iter().rev() {
+            fetch.next_due = Instant::now() + HELD_BY_OTHERS;
+            self.put_back(fetch);
+        }
+    }
+
     /// Answers one that was looked at, after the commit, or lets it wait on. Whether it got something.
     pub(crate) fn looked(&mut self, mut fetch: ParkedFetch<R>, look: Look<R::Item>) -> bool {
         let until = if look.next_due <= look.now && look.items.is_empty() {

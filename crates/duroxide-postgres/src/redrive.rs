@@ -87,7 +87,7 @@ impl WorkingSet<'_> {
             if ItemKind::from_code(code).is_none_or(|kind| kept.keeps(kind, event_id.map(from_column), taken))
             {
                 self.writes.kept.push((key, order, json));
-                order += 1;
+                order = order.saturating_add(1);
             }
         }
         Ok(())

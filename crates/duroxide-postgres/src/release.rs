@@ -50,7 +50,7 @@ impl WorkingSet<'_> {
 
 /// The highest attempt count in an instance's inbox, the attempt under way included.
 pub(crate) async fn max_attempts(conn: &Conn<'_>, instance: &str) -> Result<u32, Fault> {
-    const SQL: &str = "SELECT coalesce(max(n.attempts + (CASE WHEN q.lock_nonce IS NOT NULL \
+    const SQL: &str = "SELECT coalesce(max(least(n.attempts, 4294967294) + (CASE WHEN q.lock_nonce IS NOT NULL \
            AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
            AND n.position < q.lock_watermark THEN 1 ELSE 0 END)), 0) \
          FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key JOIN {s}.inbox n ON n.instance_key = i.key \

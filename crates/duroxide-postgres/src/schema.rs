@@ -5,6 +5,7 @@ use duroxide::providers::{ProviderError, ProviderErrorKind};
 
 use crate::connection::Conn;
 use crate::fault::Fault;
+use crate::rights::Role;
 use crate::store::{AFTER_COMMIT, BEFORE_COMMIT};
 use crate::values::lock_number;
 
@@ -25,9 +26,12 @@ const MARK: &str = "CREATE TABLE IF NOT EXISTS {s}.duroxide_schema (version BIGI
 /// Brings the schema up to date. Any number of processes may do so at once: one does it, the others wait.
 pub(crate) async fn migrate(conn: &Conn<'_>, schema: &str) -> Result<(), ProviderError> {
     let failed = |fault: Fault| fault.into_error("open");
+    let role = Role::check(conn, &unquoted(schema)).await?;
     // The usual case needs no lock.
-    if version(conn, schema).await.map_err(failed)? == Some(MIGRATIONS.len()) {
-        return Ok(());
+    match version(conn, schema).await.map_err(failed)? {
+        Some(seen) if seen == MIGRATIONS.len() => return role.check_use(conn).await,
+        Some(seen) if seen < MIGRATIONS.len() => role.check_upgrade(conn).await?,
+        Some(_) | None => {}
     }
     // Waiting for others that migrate may take longer than any wait of a running store.
     let lock = lock_number(schema, "migration", "");
@@ -65,10 +69,11 @@ async fn migrate_locked(conn: &Conn<'_>, schema: &str) -> Result<(), ProviderErr
     }
     let mut script = String::new();
     if seen.is_none() {
-        script += &format!(
-            "CREATE SCHEMA IF NOT EXISTS {schema}; {MARK}; \
-             INSERT INTO {{s}}.duroxide_schema VALUES (0);\n"
-        );
+        // Even IF NOT EXISTS takes the right to create schemas.
+        if !exists(conn, schema).await.map_err(failed)? {
+            script += &format!("CREATE SCHEMA {schema};\n");
+        }
+        script += &format!("{MARK}; INSERT INTO {{s}}.duroxide_schema VALUES (0);\n");
     }
     for migration in MIGRATIONS.iter().skip(first) {
         script += migration;
@@ -78,14 +83,24 @@ async fn migrate_locked(conn: &Conn<'_>, schema: &str) -> Result<(), ProviderErr
     conn.client.batch_execute(&script).await.map_err(|error| failed(error.into()))
 }
 
+/// The name of a schema as the catalogue has it.
+fn unquoted(schema: &str) -> String {
+    let quoted = schema.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(schema);
+    quoted.replace("\"\"", "\"")
+}
+
+async fn exists(conn: &Conn<'_>, schema: &str) -> Result<bool, Fault> {
+    const FOUND: &str = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1::text::name";
+    Ok(!conn.client.query(FOUND, &[&unquoted(schema)]).await?.is_empty())
+}
+
 /// How many migrations a schema has seen; `None` for one that is not ours, or not there.
 async fn version(conn: &Conn<'_>, schema: &str) -> Result<Option<usize>, Fault> {
     // The catalogue itself: what a connection has cached of it may be older than the lock it waited for.
     const FOUND: &str = "SELECT 1 FROM pg_catalog.pg_class c \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
          WHERE n.nspname = $1::text::name AND c.relname = 'duroxide_schema'";
-    let quoted = schema.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(schema);
-    let name = quoted.replace("\"\"", "\"");
+    let name = unquoted(schema);
     if conn.client.query(FOUND, &[&name]).await?.is_empty() {
         return Ok(None);
     }

@@ -109,7 +109,7 @@ const GIVE_UP: &str = "UPDATE {s}.sessions s SET locked_until = $3 \
          AND w.ready_at > $3)";
 const TRY_RESERVE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint, suspect = TRUE, \
-       suspect_before = w.suspect, attempts = least(w.attempts + 1, 4294967295), lock_nonce = $3::bigint \
+       suspect_before = w.suspect, attempts = least(w.attempts, 4294967294) + 1, lock_nonce = $3::bigint \
        FROM {s}.work_items before WHERE w.id = $1 AND before.id = w.id \
        RETURNING w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, \
        w.instance_id, w.bounce, before.lock_nonce AS held, w.forgiven) \

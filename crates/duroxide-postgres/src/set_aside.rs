@@ -60,11 +60,11 @@ impl WorkingSet<'_> {
         self.forget_first(token.key);
         let row = self.instance(token.key)?;
         let gone = crate::values::count(aside.len());
-        row.inbox_count -= gone;
+        row.inbox_count = row.inbox_count.saturating_sub(gone);
         row.pending.queue = true;
         row.note_removal();
         if let Some(lock) = &mut row.lock {
-            lock.count -= gone;
+            lock.count = lock.count.saturating_sub(gone);
         }
         if left == 0 {
             row.lock = None;

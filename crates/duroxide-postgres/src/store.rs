@@ -22,7 +22,7 @@ use crate::options::PostgresOptions;
 use crate::set_aside::{self, SetAsideItem};
 use crate::statistics::{Counters, PostgresStatistics, count_conflict};
 use crate::values::{Ms, to_column};
-use crate::{messages, release, schema};
+use crate::{messages, release, requirements, schema};
 
 /// How often a transaction of a management call is tried again when others are in its way.
 const MAX_CONFLICTS: u32 = 20;
@@ -47,7 +47,9 @@ impl PostgresProvider {
     /// `host=.. user=..`. Several hosts may be named; the one that takes writes is used.
     ///
     /// Creates the schema if it is missing and brings an older one up to date; any number of processes may do so
-    /// at once. Fails, and changes nothing, for a schema that a newer build has written.
+    /// at once. Fails, and changes nothing, for a schema that a newer build has written, for a server that is too old, a
+    /// database that is not UTF-8, a pooler that changes sessions between transactions, and a role without the rights
+    /// that the store needs.
     pub async fn new(url: &str, options: Option<PostgresOptions>) -> Result<Self, ProviderError> {
         let options = options.unwrap_or_default();
         let counters = Arc::new(Counters::default());
@@ -55,7 +57,9 @@ impl PostgresProvider {
         let target = Arc::new(Target::new(url, &options, Arc::clone(&counters)).map_err(invalid)?);
         let failed = |fault: Fault| fault.into_error("open");
         let conn = target.connect().await.map_err(failed)?;
+        requirements::check(&target, &conn).await?;
         schema::migrate(&conn, &target.schema).await?;
+        target.make_carrier(&conn).await.map_err(failed)?;
         let wait = Some(options.connect_timeout);
         let pool = Pool::builder(Manager(Arc::clone(&target)))
             .max_size(options.pool_size.max(1))
@@ -149,7 +153,7 @@ impl PostgresProvider {
         work: Task,
     ) -> Result<Told, ProviderError> {
         let (answer, waiting) = oneshot::channel();
-        self.inbox.send(Call { operation, work, answer });
+        self.inbox.send(Call::new(operation, work, answer));
         waiting.await.map_err(|_| closed(operation))?
     }
 

@@ -125,7 +125,7 @@ async fn work(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> Re
            FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::bigint[]) \
              WITH ORDINALITY AS u (id, ready_at, nonce, held, n)), \
          t AS (UPDATE {s}.work_items w SET ready_at = $4::bigint, suspect = TRUE, suspect_before = w.suspect, \
-           attempts = least(w.attempts + 1, 4294967295), lock_nonce = p.nonce FROM p WHERE w.id = p.id \
+           attempts = least(w.attempts, 4294967294) + 1, lock_nonce = p.nonce FROM p WHERE w.id = p.id \
            RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
              p.ready_at, w.bounce, p.held, w.forgiven) \
          SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, t.ready_at, \

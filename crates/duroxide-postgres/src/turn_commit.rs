@@ -208,7 +208,7 @@ impl WorkingSet<'_> {
         row.pending.queue = true;
         row.note_removal();
         if let Some(lock) = lock {
-            row.inbox_count -= lock.count;
+            row.inbox_count = row.inbox_count.saturating_sub(lock.count);
             self.writes.covered.push((key, lock));
         }
         Ok(())
@@ -258,9 +258,10 @@ impl WorkingSet<'_> {
         delta: &EncodedEvents,
     ) {
         for (event, json) in delta.iter() {
-            execution.event_count += 1;
+            execution.event_count = execution.event_count.saturating_add(1);
             execution.last_event_id = execution.last_event_id.max(event.event_id);
-            execution.history_bytes += i64::try_from(json.len()).unwrap_or(i64::MAX);
+            execution.history_bytes =
+                execution.history_bytes.saturating_add(crate::values::count(json.len()));
             self.writes.history.push((key, execution_id, event.event_id, json.clone()));
         }
     }
@@ -280,7 +281,7 @@ impl WorkingSet<'_> {
         // Counted once, however often they are dropped.
         self.timers.retain(|timer| timer.0 != key);
         let row = self.instance(key)?;
-        row.inbox_count -= crate::values::count(stored + added);
+        row.inbox_count = row.inbox_count.saturating_sub(crate::values::count(stored + added));
         if added > 0 {
             row.pending.first_added = first_added;
         }

@@ -159,7 +159,7 @@ impl WorkingSet<'_> {
         // With the attempt ignored, an expiry before it still counts.
         let suspect = ignore_attempt && work.suspect_before;
         if ignore_attempt {
-            work.attempts = (work.attempts - 1).max(0);
+            work.attempts = work.attempts.saturating_sub(1).max(0);
         }
         work.suspect_before = false;
         self.effects.item_ready(&work.place, work.ready_at);
@@ -196,7 +196,7 @@ impl WorkingSet<'_> {
     /// Counts the attempt of the present lock as forgiven.
     pub(crate) fn forgive_attempt(&mut self, token: Token) -> Result<(), Fault> {
         let mut work = self.held_work(token)?;
-        work.attempts = (work.attempts - 1).max(0);
+        work.attempts = work.attempts.saturating_sub(1).max(0);
         self.writes.forgiven.push(work.id);
         self.writes.work_changes.insert(work.id, WorkChange::new(&work, true));
         self.work.insert(work.id, work);

@@ -122,7 +122,7 @@ const TIMERS: &str = "SELECT DISTINCT n.instance_key, n.visible_at, n.position \
      WHERE q.lock_nonce IS NULL OR (n.visible_at, n.position) > (q.lock_visible_at, q.lock_position) \
        OR n.position >= q.lock_watermark";
 /// What expires is the oldest, so that positions have no gaps and their span is the count.
-const EARLY: &str = "SELECT u.id, l.position, l.position - f.position + 1, f.kept_at \
+const EARLY: &str = "SELECT u.id, l.position, least(l.position::numeric - f.position + 1, 1000000000)::bigint, f.kept_at \
      FROM unnest($1::text[]) AS u (id), \
      LATERAL (SELECT m.position, m.kept_at FROM {s}.early_messages m WHERE m.instance_id = u.id \
               ORDER BY m.position LIMIT 1) f, \
@@ -346,7 +346,10 @@ impl<'a> WorkingSet<'a> {
         let left = |row: &InstanceRow| {
             let changed = row.pending.queue && !row.pending.created;
             let execution = self.executions.get(&(row.key, row.current_execution_id)).cloned();
-            (InstanceRow { revision: row.revision + i64::from(changed), ..row.clone() }, execution)
+            (
+                InstanceRow { revision: row.revision.saturating_add(i64::from(changed)), ..row.clone() },
+                execution,
+            )
         };
         let gone = self.writes.deleted_work.iter().map(|(id, _)| *id);
         let gone = gone.chain(self.writes.work_changes.keys().copied());

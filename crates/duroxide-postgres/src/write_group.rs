@@ -9,7 +9,7 @@ use crate::instance_row::{InstanceRow, TurnLock};
 use crate::one_statement::BEGIN_INSTANCE;
 use crate::pipeline::{Pipeline, Value, values};
 use crate::route_turn;
-use crate::values::{Ms, NOT_PINNED, from_column, from_text, owned_text, to_column};
+use crate::values::{Ms, from_column, from_text, owned_text, to_column};
 use crate::working_set::{WorkingSet, reservations};
 use crate::write_one::Execution;
 
@@ -178,7 +178,6 @@ pub(crate) fn set_alone(sql: &str, params: &mut [Value]) {
 
 /// The numbers of a row of `queues`, but for its key and its revision.
 fn queue_numbers(row: &InstanceRow) -> [i64; 16] {
-    debug_assert!(row.pinned_key >= NOT_PINNED);
     let lock = |value: fn(&TurnLock) -> i64| row.lock.as_ref().map_or(NONE, value);
     [
         i64::from(row.ended),

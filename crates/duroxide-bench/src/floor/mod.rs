@@ -11,7 +11,7 @@ mod options;
 mod queue;
 mod raw;
 pub(crate) mod report;
-mod server;
+pub(crate) mod server;
 pub(crate) mod store;
 
 pub(crate) use options::Options;

@@ -114,7 +114,8 @@ impl Client {
         self.admin()?.get_instance_tree(instance).await.map_err(|error| named(error, instance))
     }
 
-    /// Deletes a root instance with its tree. One that is running is deleted only with `force`.
+    /// Deletes a root instance with its tree. One that is running is deleted only with `force`. With `force` a child
+    /// whose parent does not exist is deleted, too: no call makes such a child, but damage to the store can.
     pub async fn delete_instance(
         &self,
         instance: &str,
@@ -123,8 +124,14 @@ impl Client {
         let admin = self.admin()?;
         let info = self.get_instance_info(instance).await?;
         let instance_id = instance.to_string();
-        if info.parent_instance_id.is_some() {
-            return Err(ClientError::CannotDeleteSubOrchestration { instance_id });
+        if let Some(parent) = &info.parent_instance_id {
+            let is_orphan = force
+                && matches!(self.get_instance_info(parent).await, Err(ClientError::InstanceNotFound { .. }));
+            if !is_orphan {
+                return Err(ClientError::CannotDeleteSubOrchestration { instance_id });
+            }
+            let tree = self.get_instance_tree(instance).await?.all_ids;
+            return Ok(admin.delete_instances_atomic(&tree, force).await?);
         }
         if info.status == status::RUNNING && !force {
             return Err(ClientError::InstanceStillRunning { instance_id });

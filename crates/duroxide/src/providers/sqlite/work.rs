@@ -184,7 +184,7 @@ pub(super) fn record_progress(tx: &Tx<'_>, token: Token, details: &str) -> Resul
 
 /// Counts the attempt of the present lock as forgiven.
 pub(super) fn forgive_attempt(tx: &Tx<'_>, token: Token) -> Result<(), Fault> {
-    const SQL: &str = "UPDATE work_items SET attempts = max(attempts - 1, 0), forgiven = forgiven + 1 \
+    const SQL: &str = "UPDATE work_items SET attempts = max(attempts - 1, 0), forgiven = min(forgiven, 4294967294) + 1 \
          WHERE id = ?1 AND lock_nonce = ?2 AND ready_at > ?3";
     let forgiven = tx.db.execute(SQL, (token.key, token.nonce, tx.now))?;
     if forgiven == 0 { Err(Fault::LockLost) } else { Ok(()) }
