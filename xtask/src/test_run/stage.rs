@@ -1,5 +1,6 @@
 //! Starts programs: in front or beside others, with their output shown or kept until they end.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,9 +16,25 @@ const LOWEST_PRIORITY: &str = "19";
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) fn cargo(root: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = plain(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
+}
+
+/// A command without the variables by which cargo tells xtask what package it is. Some dependencies are built anew when
+/// these change, and would be each time that somebody calls cargo without xtask.
+pub(super) fn plain(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn is_of_package(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| variable.starts_with(start))
 }
 
 /// Runs it to its end with its output shown. It must end well.
@@ -177,6 +194,15 @@ mod tests {
         assert_eq!(finish(&mut at_low_priority(&command)), Ok(()));
         command.env("WORD", "another");
         assert!(finish(&mut at_low_priority(&command)).is_err());
+    }
+
+    #[test]
+    fn cargo_is_not_told_about_the_package_of_xtask() {
+        // These tests are started by cargo as well, so the variables are there.
+        assert!(std::env::vars().any(|(name, _)| is_of_package(&name)), "cargo sets them");
+        let told = plain("env").output().expect("runs").stdout;
+        let told = String::from_utf8(told).expect("text");
+        assert!(told.contains("PATH=") && !told.lines().any(is_of_package), "{told}");
     }
 
     #[test]

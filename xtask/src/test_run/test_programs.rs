@@ -1,11 +1,10 @@
 //! Runs the tests that were built, as `cargo test` would, in two rows side by side.
 
 use std::path::Path;
-use std::process::Command;
 
 use super::built::{Built, Kind, Program};
 use super::lanes::Run;
-use super::stage::{Output, Stage};
+use super::stage::{Output, Stage, plain};
 use crate::postgres::TestServer;
 
 /// The package whose tests need a server. They wait for it most of the time, so they run beside the others.
@@ -51,7 +50,7 @@ fn run_row(
             // The row or part that failed says so.
             return Ok(());
         }
-        let mut command = Command::new(&program.path);
+        let mut command = plain(&program.path);
         // What cargo would set: tests read files of their package.
         command.current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
         command.envs(server.and_then(TestServer::variable));

@@ -1,12 +1,11 @@
 //! How one part is done.
 
-use std::process::Command;
 use std::time::Duration;
 
 use super::built::{Built, Kind, Program};
 use super::lanes::Run;
 use super::parts::Work;
-use super::stage::{Stage, cargo};
+use super::stage::{Stage, cargo, plain};
 use super::test_programs;
 use crate::{say, tidy};
 
@@ -49,7 +48,7 @@ pub(super) fn carry_out(run: &Run<'_>, stage: Stage<'_>, work: &Work) -> Result<
         Work::Simulator => simulator(stage),
         Work::SimulatorAsBuilt => {
             let program = run.built()?.plain("duroxide-sim")?;
-            stage.finish(Command::new(&program.path).current_dir(stage.root).args(["--seeds", QUICK_SEEDS]))
+            stage.finish(plain(&program.path).current_dir(stage.root).args(["--seeds", QUICK_SEEDS]))
         }
     }
 }
@@ -73,7 +72,7 @@ fn soak(stage: Stage<'_>, built: &Built) -> Result<(), String> {
     ];
     for arguments in runs {
         let heading = format!("soak: {}", arguments[0]);
-        stage.finish_as(&heading, Command::new(&program.path).current_dir(stage.root).args(arguments))?;
+        stage.finish_as(&heading, plain(&program.path).current_dir(stage.root).args(arguments))?;
     }
     Ok(())
 }
@@ -84,7 +83,7 @@ fn examples(stage: Stage<'_>, built: &Built) -> Result<(), String> {
     examples.sort_by(|one, other| one.name.cmp(&other.name));
     for example in examples {
         let name = &example.name;
-        let mut command = Command::new(&example.path);
+        let mut command = plain(&example.path);
         stage.finish_within(EXAMPLE_LIMIT, &format!("example {name}"), command.current_dir(stage.root))?;
     }
     Ok(())
