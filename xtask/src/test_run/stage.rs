@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::table::seconds;
 use crate::say;
 
-/// The lowest priority there is: what has it computes while nobody else wants to.
-const LOWEST_PRIORITY: &str = "19";
+/// How much `nice` lowers the priority: to about a ninth of the share of what runs in front, when both want to compute.
+const NICENESS: &str = "10";
 
 /// How often to look whether a program with a limit has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -160,7 +160,7 @@ fn at_low_priority(command: &Command) -> Command {
     let is_there = Command::new("nice").stdout(Stdio::null()).status().is_ok_and(|status| status.success());
     let mut lowered = if is_there {
         let mut nice = Command::new("nice");
-        nice.args(["-n", LOWEST_PRIORITY]).arg(command.get_program());
+        nice.args(["-n", NICENESS]).arg(command.get_program());
         nice
     } else {
         Command::new(command.get_program())

@@ -20,9 +20,19 @@ pub(super) fn run_all(run: &Run<'_>, stage: Stage<'_>, built: &Built) -> Result<
     let stage = Stage { output: Output::Kept, ..stage };
     std::thread::scope(|scope| {
         let beside = scope.spawn(|| run_row(run, stage, &with_server, Some(&server)));
-        let outcome = run_row(run, stage, &others, None);
-        outcome.and(beside.join().map_err(|_| "the row of tests with a server panicked".to_string())?)
+        let here = run_row(run, stage, &others, None);
+        let there = beside.join().expect("a row does not panic: it reports what fails");
+        both(here, there)
     })
+}
+
+/// Well only if both are; two reasons are both told.
+fn both(one: Result<(), String>, other: Result<(), String>) -> Result<(), String> {
+    match (one, other) {
+        (Ok(()), Ok(())) => Ok(()),
+        (Err(reason), Ok(())) | (Ok(()), Err(reason)) => Err(reason),
+        (Err(one), Err(other)) => Err(format!("{one}\nand {other}")),
+    }
 }
 
 struct Rows<'built> {
@@ -76,6 +86,15 @@ mod tests {
     fn program(package: &str, source: &str, kind: Kind) -> Program {
         let package = Path::new("/w/crates").join(package);
         Program { name: "x".into(), kind, path: "/t/x".into(), source: package.join(source), package }
+    }
+
+    #[test]
+    fn failures_of_both_rows_are_told() {
+        let failed = |reason: &str| Err(reason.to_string());
+        assert_eq!(both(Ok(()), Ok(())), Ok(()));
+        assert_eq!(both(failed("a"), Ok(())), failed("a"));
+        assert_eq!(both(Ok(()), failed("b")), failed("b"));
+        assert_eq!(both(failed("a"), failed("b")), failed("a\nand b"));
     }
 
     #[test]
