@@ -85,7 +85,9 @@ async fn give_up(store: Arc<dyn Provider>, way: GivesUp, count: usize) -> Durati
             Ok(String::new())
         }
     });
-    let options = RuntimeOptions { worker_concurrency: RUNNING, ..options() };
+    // The turn blocks the only thread, so its lock is not renewed meanwhile: a busy machine may take its time.
+    let options =
+        RuntimeOptions { worker_concurrency: RUNNING, orchestrator_lock_timeout: PATIENCE, ..options() };
     let runtime =
         Runtime::start_with_options(store.clone(), acts.build(), programs(way).build(), options).await;
     let client = Client::new(store);

@@ -62,22 +62,31 @@ pub(crate) async fn finish(store: Arc<dyn Provider>, directory: &Path) -> Finish
 
 async fn ends(client: &Client) -> BTreeMap<String, End> {
     let mut ends = BTreeMap::new();
-    for instance in client.list_all_instances().await.expect("listed") {
-        let status = client.wait_for_orchestration(&instance, PATIENCE).await;
-        let end = match status.unwrap_or_else(|error| panic!("{instance}: {error}")) {
-            OrchestrationStatus::Completed { output, .. } => {
-                End { how: "completed".to_string(), text: output }
-            }
-            OrchestrationStatus::Failed { details, .. } => {
-                End { how: details.category().to_string(), text: details.display_message() }
-            }
-            status @ (OrchestrationStatus::NotFound | OrchestrationStatus::Running { .. }) => {
-                panic!("{instance} has not ended: {status:?}")
-            }
-        };
-        ends.insert(instance, end);
+    loop {
+        // What runs may start others: everything has ended when there is nothing new.
+        let mut instances = client.list_all_instances().await.expect("listed");
+        instances.retain(|instance| !ends.contains_key(instance));
+        if instances.is_empty() {
+            return ends;
+        }
+        for instance in instances {
+            let end = end_of(client, &instance).await;
+            ends.insert(instance, end);
+        }
     }
-    ends
+}
+
+async fn end_of(client: &Client, instance: &str) -> End {
+    let status = client.wait_for_orchestration(instance, PATIENCE).await;
+    match status.unwrap_or_else(|error| panic!("{instance}: {error}")) {
+        OrchestrationStatus::Completed { output, .. } => End { how: "completed".to_string(), text: output },
+        OrchestrationStatus::Failed { details, .. } => {
+            End { how: details.category().to_string(), text: details.display_message() }
+        }
+        status @ (OrchestrationStatus::NotFound | OrchestrationStatus::Running { .. }) => {
+            panic!("{instance} has not ended: {status:?}")
+        }
+    }
 }
 
 pub(crate) async fn read_all(client: &Client) -> Histories {
