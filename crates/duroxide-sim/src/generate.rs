@@ -11,6 +11,8 @@ pub(crate) const CLIENT_TIME_MS: u64 = 30_000;
 const MENDED_ONE_IN: u64 = 6;
 /// One simulation in so many has a program that never waits.
 const SPINNER_ONE_IN: u64 = 8;
+/// One simulation in so many has an activity that takes an hour.
+const LONG_ONE_IN: u64 = 8;
 /// How deep children nest.
 const MAX_DEPTH: u32 = 2;
 
@@ -90,7 +92,7 @@ pub(crate) enum Reach<'a> {
 
 impl Workload {
     /// From sequences of their own, so that the one does not shift what the other gives.
-    pub(crate) fn of(rng: &mut Rng, mended: &mut Rng, spinner: &mut Rng) -> Self {
+    pub(crate) fn of(rng: &mut Rng, mended: &mut Rng, spinner: &mut Rng, long: &mut Rng) -> Self {
         let mut workload = Self { old_release: mended.one_in(MENDED_ONE_IN), ..Self::default() };
         for _ in 0..rng.range(2, 6) {
             workload.add_root(rng);
@@ -123,6 +125,9 @@ impl Workload {
         }
         if spinner.one_in(SPINNER_ONE_IN) {
             workload.add_spinner(spinner);
+        }
+        if long.one_in(LONG_ONE_IN) {
+            workload.add_long(long);
         }
         // A stable order: the order of generation decides among equal times.
         workload.calls.sort_by_key(|call| call.at_ms);

@@ -21,6 +21,7 @@ mod counters;
 mod expect;
 mod faults;
 mod generate;
+mod generate_long;
 mod generate_mended;
 mod generate_spinner;
 mod interpret;

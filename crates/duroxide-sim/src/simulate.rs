@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use duroxide_core::protection::Protection;
 
+use crate::audit::Kind;
 use crate::counters::Counters;
 use crate::generate::{Call, Send, Workload};
+use crate::generate_long::LONG_MS;
 use crate::program::PANIC_MARK;
 use crate::rng::Rng;
 use crate::trace::Keep;
@@ -112,7 +114,7 @@ pub fn simulate(setup: Setup) -> Report {
 
 async fn run(setup: Setup) -> Report {
     let sequence = |number| Rng::new(setup.seed, number);
-    let mut workload = Workload::of(&mut sequence(3), &mut sequence(4), &mut sequence(5));
+    let mut workload = Workload::of(&mut sequence(3), &mut sequence(4), &mut sequence(5), &mut sequence(6));
     let roots = workload.roots().len();
     workload.leave_out(&setup.leave_out);
     let world = Arc::new(World::new(&setup, &workload));
@@ -172,16 +174,20 @@ async fn finish(world: &Arc<World>, senders: Vec<Task>, waiters: Vec<Task>) {
     join(world, senders).await;
     let patience_ms = u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX);
     let deadline_ms = world.weather.calm_from_ms.max(world.now_ms()) + patience_ms;
-    loop {
-        let unfinished = audit::unfinished(world);
-        if unfinished.is_empty() {
-            break;
+    // What takes an hour comes last: nothing else waits for it.
+    for (kind, deadline_ms) in [(Kind::Short, deadline_ms), (Kind::Long, deadline_ms + LONG_MS)] {
+        loop {
+            let unfinished = audit::unfinished(world, kind);
+            if unfinished.is_empty() {
+                break;
+            }
+            if world.now_ms() > deadline_ms {
+                let unfinished = unfinished.join(", ");
+                world.fail(format!("does not finish although nothing fails any more: {unfinished}"));
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-        if world.now_ms() > deadline_ms {
-            world.fail(format!("does not finish although nothing fails any more: {}", unfinished.join(", ")));
-            return;
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
     join(world, waiters).await;
 }

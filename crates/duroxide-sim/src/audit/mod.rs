@@ -10,6 +10,7 @@ use duroxide::providers::ProviderAdmin;
 use duroxide::providers::memory::{ExecutionSnapshot, Snapshot, Stored};
 use futures_util::FutureExt;
 
+use crate::generate_long::is_long;
 use crate::world::World;
 
 /// What is wrong, one sentence each.
@@ -76,13 +77,31 @@ fn running(snapshot: &Snapshot) -> Vec<&str> {
     running.map(|(id, _)| id.as_str()).collect()
 }
 
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// All but the instances with an activity that takes an hour.
+    Short,
+    /// Those too.
+    Long,
+}
+
 /// The instances that have not ended, and how much waits in the worker queue. Cheap, as it is asked often.
-pub(crate) fn unfinished(world: &World) -> Vec<String> {
+pub(crate) fn unfinished(world: &World, kind: Kind) -> Vec<String> {
     const AT_ONCE: &str = "the memory store answers at once";
     let running = world.store.list_instances_by_status("Running").now_or_never().expect(AT_ONCE);
     let depths = world.store.get_queue_depths().now_or_never().expect(AT_ONCE);
     let mut unfinished = running.expect("the memory store never fails to list");
-    let waiting = depths.expect("the memory store never fails to count").worker_queue;
+    let mut waiting = depths.expect("the memory store never fails to count").worker_queue;
+    match kind {
+        Kind::Short => {
+            let long = unfinished.iter().filter(|instance| is_long(instance)).count();
+            unfinished.retain(|instance| !is_long(instance));
+            // Each of them has one activity, and nothing else is in its way.
+            waiting = waiting.saturating_sub(long);
+        }
+        Kind::Long => {}
+    }
     if waiting > 0 {
         unfinished.push(format!("{waiting} activities in the worker queue"));
     }

@@ -84,7 +84,7 @@ impl ProviderError {
     }
 
     /// The first error of a type among the causes.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only that store looks at its causes"))]
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "only that store looks at its causes"))]
     pub(crate) fn cause<T: std::error::Error + 'static>(&self) -> Option<&T> {
         let mut next: Option<&(dyn std::error::Error + 'static)> = source_of(self);
         while let Some(error) = next {
@@ -120,7 +120,7 @@ impl ProviderError {
 }
 
 /// The cause itself. `Error::source` gives the pointer to it, which is of another type.
-#[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only that store looks at its causes"))]
+#[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "only that store looks at its causes"))]
 fn source_of(error: &ProviderError) -> Option<&(dyn std::error::Error + 'static)> {
     match &error.source {
         Some(source) => Some(&**source),

@@ -22,7 +22,7 @@ pub(super) const ALONE_DELAY: Duration = Duration::from_secs(2);
 
 /// The probation of an item whose lock has expired once. Most of what kills its process does so within milliseconds.
 const FIRST_PROBATION: Duration = Duration::from_secs(1);
-/// The probation of a grave suspect: long enough to corner what kills its process minutes after it began.
+/// The first probation of a grave suspect: long enough to corner what kills its process minutes after it began.
 const GRAVE_PROBATION: Duration = Duration::from_secs(600);
 
 /// Which queue a suspect comes from.
@@ -74,14 +74,18 @@ impl Suspicion {
         Self::Some { group: (width / divisor).max(1) }
     }
 
-    /// How long it keeps its place, if it does not end before: twice as long after each death.
+    /// How long it keeps its place, if it does not end before: twice as long after each death, and much shorter each time
+    /// that it was alone and did no harm.
     pub(super) fn probation(self, attempts: Attempts) -> Duration {
         match self {
             Self::None | Self::Some { .. } => {
                 let factor = 1_u32.checked_shl(attempts.counted.saturating_sub(2)).unwrap_or(u32::MAX);
                 FIRST_PROBATION.saturating_mul(factor).min(GRAVE_PROBATION)
             }
-            Self::Grave => GRAVE_PROBATION,
+            Self::Grave => {
+                let divisor = 4_u32.saturating_pow(attempts.forgiven);
+                (GRAVE_PROBATION / divisor).max(FIRST_PROBATION)
+            }
         }
     }
 
@@ -275,6 +279,9 @@ mod tests {
         assert_eq!(one_of_many.probation(attempts(4)), Duration::from_secs(4));
         assert_eq!(one_of_many.probation(attempts(u32::MAX)), GRAVE_PROBATION);
         assert_eq!(Suspicion::Grave.probation(attempts(5)), GRAVE_PROBATION);
+        let forgiven = |forgiven| Attempts { forgiven, ..attempts(5) };
+        assert_eq!(Suspicion::Grave.probation(forgiven(1)), GRAVE_PROBATION / 4);
+        assert_eq!(Suspicion::Grave.probation(forgiven(u32::MAX)), FIRST_PROBATION);
     }
 
     #[tokio::test(start_paused = true)]
