@@ -204,7 +204,7 @@ fn start_turns(node: &Arc<Node>, turns: Vec<FetchedTurn>, permits: Vec<OwnedSema
         let suspect = fetched.facts.as_ref().map_or(fetched.attempts > 1, |facts| facts.suspect);
         let suspicion = Suspicion::of(suspect, fetched.attempts, node.options.max_attempts);
         match admit(node, Queue::Turns, suspicion, permit) {
-            Ok(slot) => node.spawn(turn::process(node.clone(), fetched, slot)),
+            Ok(slot) => node.spawn_turn(turn::process(node.clone(), fetched, slot)),
             Err(refused) => node.spawn(refuse(node.clone(), Queue::Turns, fetched.lock_token, refused)),
         }
     }
