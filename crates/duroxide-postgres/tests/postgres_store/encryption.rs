@@ -4,8 +4,8 @@ use duroxide::providers::{ProviderAdmin as _, ProviderError};
 use duroxide_postgres::{PostgresOptions, PostgresProvider, Tls};
 use private_postgres::{Durability, Server};
 
-use crate::servers::{configure, give};
 use crate::support::options;
+use crate::support::own_server::{configure, give};
 
 /// For tests alone. The server's is for the name `db.test` and valid for a hundred years, the expired one is not; the
 /// stranger has signed nothing.

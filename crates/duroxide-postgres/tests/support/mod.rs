@@ -1,5 +1,7 @@
 //! A server for the tests, and a schema of its own for each.
 
+pub(crate) mod own_server;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -199,7 +199,7 @@ async fn start_turns(node: &Arc<Node>, turns: Vec<FetchedTurn>, permits: Vec<Own
     let nodes = nodes_to_judge(node, turns.iter().map(Previous::of_turn)).await;
     for (fetched, permit) in turns.into_iter().zip(permits) {
         match admit(node, Queue::Turns, Previous::of_turn(&fetched), &nodes, permit) {
-            Ok(slot) => node.spawn(turn::process(node.clone(), fetched, slot)),
+            Ok(slot) => node.spawn_turn(turn::process(node.clone(), fetched, slot)),
             Err(refused) => node.spawn(refuse(node.clone(), Queue::Turns, fetched.lock_token, refused)),
         }
     }

@@ -12,8 +12,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::dispatch::Slot;
 use super::insist::first_answer;
 use super::suspects::Queue;
+use super::turn_watch::{Overdue, WatchedTurn};
 use crate::providers::{Provider, ProviderError, ProviderErrorKind};
 
 /// How often a renewal that hangs is asked for again before the lock ends.
@@ -28,6 +30,7 @@ pub(super) struct LockKeeper {
     activities: LockTimes,
     locks: Mutex<Locks>,
     wake: Notify,
+    turn_kept: Notify,
 }
 
 /// How long a lock holds, and how long after it was taken it is renewed.
@@ -54,6 +57,8 @@ impl LockTimes {
 struct Locks {
     next_id: u64,
     held: BTreeMap<u64, Held>,
+    /// Those of turns, by the same numbers.
+    turns: BTreeMap<u64, WatchedTurn>,
 }
 
 struct Held {
@@ -66,6 +71,8 @@ struct Held {
     ends_at: Instant,
     lost: CancellationToken,
     out_of_reach: Arc<AtomicBool>,
+    /// Whether the work is given up here: the lock shall end.
+    given_up: bool,
 }
 
 /// A lock whose renewal is due.
@@ -106,15 +113,44 @@ impl KeptLock {
     }
 }
 
+impl KeptLock {
+    /// Runs a part of a turn's program, and has it watched meanwhile.
+    pub(super) fn run_program<T>(&self, part: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        self.watched(|turn| turn.begin(begun));
+        // The engine catches the panics of programs.
+        let result = part();
+        if let Some(reported) = self.watched(WatchedTurn::end).flatten() {
+            reported.returned(begun.elapsed());
+        }
+        result
+    }
+
+    fn watched<T>(&self, look: impl FnOnce(&mut WatchedTurn) -> T) -> Option<T> {
+        self.keeper.lock().turns.get_mut(&self.id).map(look)
+    }
+
+    /// Ends the care for the lock of a turn. The slot of the turn, unless it was given to others.
+    pub(super) fn end_turn(self) -> Option<Slot> {
+        let turn = self.keeper.lock().turns.remove(&self.id);
+        turn.and_then(WatchedTurn::into_slot)
+    }
+}
+
 impl Drop for KeptLock {
     fn drop(&mut self) {
-        self.keeper.lock().held.remove(&self.id);
+        let mut locks = self.keeper.lock();
+        locks.held.remove(&self.id);
+        let turn = locks.turns.remove(&self.id);
+        drop(locks);
+        drop(turn);
     }
 }
 
 impl LockKeeper {
     pub(super) fn new(provider: Arc<dyn Provider>, turns: LockTimes, activities: LockTimes) -> Self {
-        Self { provider, turns, activities, locks: Mutex::default(), wake: Notify::new() }
+        let (wake, turn_kept) = (Notify::new(), Notify::new());
+        Self { provider, turns, activities, locks: Mutex::default(), wake, turn_kept }
     }
 
     fn lock(&self) -> MutexGuard<'_, Locks> {
@@ -141,6 +177,7 @@ impl LockKeeper {
             ends_at: now + times.timeout,
             lost: lost.clone(),
             out_of_reach: out_of_reach.clone(),
+            given_up: false,
         };
         let mut locks = self.lock();
         locks.next_id += 1;
@@ -152,6 +189,49 @@ impl LockKeeper {
             self.wake.notify_waiters();
         }
         KeptLock { keeper: self.clone(), id, lost, out_of_reach, forgiven: AtomicBool::new(false) }
+    }
+
+    /// Takes care of the lock of a turn, and watches its program.
+    pub(super) fn keep_turn(self: &Arc<Self>, token: &str, turn: WatchedTurn) -> KeptLock {
+        let kept = self.keep(Queue::Turns, token);
+        let mut locks = self.lock();
+        let was_empty = locks.turns.is_empty();
+        locks.turns.insert(kept.id, turn);
+        drop(locks);
+        if was_empty {
+            self.turn_kept.notify_waiters();
+        }
+        kept
+    }
+
+    /// Resolves when a lock of a turn is held.
+    pub(super) async fn a_turn_is_kept(&self) {
+        loop {
+            // From here on no turn is missed.
+            let kept = self.turn_kept.notified();
+            if !self.lock().turns.is_empty() {
+                return;
+            }
+            kept.await;
+        }
+    }
+
+    /// Gives up the turns whose program has run for longer than it may: their locks are not renewed any more.
+    pub(super) fn give_up_overdue(&self, limit: Duration) -> Vec<Overdue> {
+        let now = Instant::now();
+        let mut locks = self.lock();
+        let Locks { held, turns, .. } = &mut *locks;
+        let mut given_up = turns.values().filter(|turn| turn.is_given_up()).count();
+        let mut found = Vec::new();
+        for (id, turn) in turns {
+            let Some(overdue) = turn.look(now, limit, given_up) else { continue };
+            given_up += 1;
+            if let Some(held) = held.get_mut(id) {
+                held.given_up = true;
+            }
+            found.push(overdue);
+        }
+        found
     }
 
     /// Runs until dropped. Does nothing at all while no lock is held.
@@ -200,10 +280,9 @@ impl LockKeeper {
     fn take_due(&self) -> Vec<Due> {
         let now = Instant::now();
         let mut locks = self.lock();
-        let due = locks
-            .held
-            .iter_mut()
-            .filter(|(_, held)| held.renew_at <= now && held.asked.is_none() && !held.lost.is_cancelled());
+        let due = locks.held.iter_mut().filter(|(_, held)| {
+            held.renew_at <= now && held.asked.is_none() && !held.lost.is_cancelled() && !held.given_up
+        });
         due.map(|(id, held)| {
             held.asked = Some(now);
             Due { id: *id, queue: held.queue, token: held.token.clone() }

@@ -18,9 +18,10 @@ use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
 use super::suspects::Queue;
+use super::turn_threads::TurnThreads;
 use super::{
     OrchestrationDescriptor, RuntimeOptions, dispatch, gauges, health, heartbeat, retention, sessions,
-    sweeper,
+    sweeper, turn_watch,
 };
 use crate::client::Client;
 use crate::providers::memory::MemoryProvider;
@@ -108,6 +109,11 @@ impl Runtime {
             releasing: CancellationToken::new(),
             killed: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            turn_threads: TurnThreads::new(
+                &tokio::runtime::Handle::current(),
+                options.orchestration_concurrency,
+            )
+            .map(Arc::new),
             tokio: tokio::runtime::Handle::current(),
             provider,
             options,
@@ -125,7 +131,11 @@ impl Runtime {
         };
         for queue in [Queue::Turns, Queue::Activities].into_iter().filter(runs) {
             for _ in 0..FETCHERS_PER_QUEUE {
-                node.spawn(dispatch::run(node.clone(), queue));
+                match queue {
+                    // Beside the turns that it starts: they need no other thread to be woken.
+                    Queue::Turns => node.spawn_turn(dispatch::run(node.clone(), queue)),
+                    Queue::Activities => node.spawn(dispatch::run(node.clone(), queue)),
+                }
             }
         }
         spawn_background(&node);
@@ -258,6 +268,12 @@ fn spawn_background(node: &Arc<Node>) {
     // These outlive `stopping`: work in progress needs its locks and claims until it is done.
     let keeper = node.keeper.clone();
     node.spawn_until_releasing(lasting("locks", move || keeper.clone().run()));
+    if let Some(threads) = &node.turn_threads {
+        let (of_node, threads) = (node.clone(), threads.clone());
+        node.spawn_until_releasing(lasting("turns that do not yield", move || {
+            turn_watch::run(of_node.clone(), threads.clone())
+        }));
+    }
     // Without them, claims that the process before left under this name end by themselves.
     if node.options.runs_activities() {
         let of_node = node.clone();

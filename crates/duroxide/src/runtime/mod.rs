@@ -2,6 +2,7 @@
 //!
 //! Reading order: `lifecycle` starts the loops of `dispatch`, which hand each fetched instance to `turn` (decided
 //! in `verdict`) and each activity to `activity`. `give_back` gives back what is not done, `poison` ends what never will be. `keeper` renews locks,
+//! `turn_threads` runs the turns and `turn_watch` gives up those that do not yield,
 //! `sessions` claims, `heartbeat` tells other nodes what this one can do (`handlers`), and `live` holds executions between turns.
 
 mod ack;
@@ -39,6 +40,8 @@ mod suspects;
 mod sweeper;
 mod traces;
 mod turn;
+mod turn_threads;
+mod turn_watch;
 mod unprotected;
 mod verdict;
 #[cfg(feature = "test-hooks")]

@@ -17,6 +17,7 @@ use super::live::LiveExecutions;
 use super::observability::Counters;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
+use super::turn_threads::TurnThreads;
 use crate::clock::SystemClock;
 use crate::providers::{LockHolder, Provider};
 
@@ -49,6 +50,8 @@ pub(super) struct Node {
     /// Every task ends where it stands, as if the process had.
     pub(super) killed: CancellationToken,
     pub(super) tasks: TaskTracker,
+    /// Where turns run; without it, with all other tasks.
+    pub(super) turn_threads: Option<Arc<TurnThreads>>,
     /// Where the tasks run; the caller of a shutdown may have no tokio context.
     pub(super) tokio: tokio::runtime::Handle,
 }
@@ -56,14 +59,29 @@ pub(super) struct Node {
 impl Node {
     /// Runs a task until it is done or the node is killed.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.until_killed(task));
+    }
+
+    /// Runs a task of turns, like [`Self::spawn`], where it can block nothing else.
+    pub(super) fn spawn_turn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match &self.turn_threads {
+            Some(threads) => threads.spawn(self.tasks.track_future(self.until_killed(task))),
+            None => self.spawn(task),
+        }
+    }
+
+    fn until_killed(
+        &self,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let killed = self.killed.clone();
-        self.tasks.spawn(async move {
+        async move {
             tokio::select! {
                 biased;
                 () = killed.cancelled() => {}
                 () = task => {}
             }
-        });
+        }
     }
 
     /// Runs a task until work is given back.

@@ -34,6 +34,13 @@ pub struct RuntimeOptions {
     pub worker_lock_renewal_buffer: Duration,
     /// Logging and gauges.
     pub observability: ObservabilityConfig,
+    /// How long the program of a turn may run without yielding at an `.await`. 10 s.
+    ///
+    /// Above it the turn is reported at ERROR with its instance, and given up: its lock is left to expire, so that the
+    /// attempt counts and the instance is poisoned after `max_attempts` of them. Its thread cannot be ended, but
+    /// other turns get one of their own. On a current-thread runtime of tokio there is no other thread, and a program
+    /// that never yields stops the process.
+    pub max_turn_time: Duration,
     /// Fetches of one message or activity before it is poisoned. 10.
     pub max_attempts: u32,
     /// How long work without a handler here is left to other nodes.
@@ -96,6 +103,7 @@ impl Default for RuntimeOptions {
             worker_lock_timeout: Duration::from_secs(30),
             worker_lock_renewal_buffer: Duration::from_secs(5),
             observability: ObservabilityConfig::default(),
+            max_turn_time: Duration::from_secs(10),
             max_attempts: 10,
             unregistered_backoff: UnregisteredBackoffConfig::default(),
             on_nondeterminism: OnNondeterminism::default(),
@@ -134,6 +142,7 @@ impl RuntimeOptions {
     pub(super) fn check(&self) {
         assert!(self.max_attempts > 0, "max_attempts must be at least 1");
         assert!(!self.orchestrator_lock_timeout.is_zero(), "orchestrator_lock_timeout must be above zero");
+        assert!(!self.max_turn_time.is_zero(), "max_turn_time must be above zero");
         assert!(!self.worker_lock_timeout.is_zero(), "worker_lock_timeout must be above zero");
         assert!(!self.session_lock_timeout.is_zero(), "session_lock_timeout must be above zero");
         assert!(

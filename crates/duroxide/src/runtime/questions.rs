@@ -4,6 +4,7 @@ use duroxide_core::{Before, KvAnswer, KvQuestion, Step, TurnInput, TurnResult, b
 
 use super::backoff::OutageBackoff;
 use super::insist::answer_in_time;
+use super::keeper::KeptLock;
 use super::node::Node;
 use crate::providers::ProviderError;
 
@@ -15,11 +16,12 @@ const TRIES: u32 = 10;
 /// A store that cannot be reached is an error of this call and never an answer: what an answer says is recorded.
 pub(super) async fn run_turn(
     node: &Node,
+    lock: &KeptLock,
     before: Before<'_>,
     input: TurnInput,
     answers: &mut Vec<KvAnswer>,
 ) -> Result<TurnResult, ProviderError> {
-    let mut step = begin_turn(before, input);
+    let mut step = lock.run_program(|| begin_turn(before, input));
     loop {
         match step {
             Step::Done(result) => return Ok(*result),
@@ -29,7 +31,7 @@ pub(super) async fn run_turn(
                     given.push(read(node, &question).await?);
                 }
                 answers.extend(given.iter().cloned());
-                step = turn.answer(given);
+                step = lock.run_program(|| turn.answer(given));
             }
         }
     }

@@ -14,11 +14,13 @@ use super::commit::{Insistence, ToCommit, after_commit, commit};
 use super::dispatch::Slot;
 use super::give_back::abandon;
 use super::insist::answer_in_time;
+use super::keeper::KeptLock;
 use super::node::Node;
 use super::poison::{self, Ending, Past};
 use super::questions::run_turn;
 use super::suspects::Queue;
 use super::traces::TurnOf;
+use super::turn_watch::WatchedTurn;
 use super::unprotected;
 use super::verdict::{Verdict, decide};
 #[cfg(feature = "test-hooks")]
@@ -34,9 +36,10 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedTurn, slot: Slot) {
     let token = fetched.lock_token.clone();
     let attempts = fetched.attempts;
     let instance = fetched.item.instance.clone();
-    let lock = node.keeper.keep(Queue::Turns, &token);
-    let processed = AssertUnwindSafe(process_locked(&node, fetched)).catch_unwind().await;
-    drop(lock);
+    let watched = WatchedTurn::new(&instance, &fetched.item.orchestration_name, attempts, slot);
+    let lock = node.keeper.keep_turn(&token, watched);
+    let processed = AssertUnwindSafe(process_locked(&node, fetched, &lock)).catch_unwind().await;
+    let slot = lock.end_turn();
     if let Err(payload) = processed {
         tracing::error!(target: "duroxide::runtime", instance_id = %instance, "processing a turn panicked; giving it back");
         node.live.forget(&instance);
@@ -47,7 +50,7 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedTurn, slot: Slot) {
     drop(slot);
 }
 
-async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
+async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn, lock: &KeptLock) {
     let FetchedTurn { item, lock_token, attempts, facts } = fetched;
     let attempts = node.excuses.counted(&item.instance, attempts);
     let of = TurnOf::new(&item);
@@ -79,11 +82,11 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn) {
         Some(Verdict::Run { handler, version }) => {
             let input = turn_input(node, &mut item, now_ms);
             let before = Before::Stored { handler, version, history: &item.history };
-            run_turn(node, before, input, &mut Vec::new()).await
+            run_turn(node, lock, before, input, &mut Vec::new()).await
         }
         None => {
             let execution = held.expect("only a held execution comes without a verdict");
-            run_held(node, execution, turn_input(node, &mut item, now_ms)).await
+            run_held(node, lock, execution, turn_input(node, &mut item, now_ms)).await
         }
     };
     let result = match result {
@@ -138,10 +141,11 @@ fn hand_back_instead(node: &Node, of: &TurnOf, turn: &Turn, attempts: u32) -> Op
 #[cfg(not(feature = "test-hooks"))]
 async fn run_held(
     node: &Node,
+    lock: &KeptLock,
     execution: Box<Execution>,
     input: TurnInput,
 ) -> Result<TurnResult, ProviderError> {
-    run_turn(node, Before::Held(execution), input, &mut Vec::new()).await
+    run_turn(node, lock, Before::Held(execution), input, &mut Vec::new()).await
 }
 
 fn turn_input(node: &Node, item: &mut OrchestrationItem, now_ms: u64) -> TurnInput {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use duroxide_core::{Before, Event, Execution, KvAnswer, TurnInput, TurnResult, run_turn_with};
 use semver::Version;
 
+use super::keeper::KeptLock;
 use super::node::Node;
 use super::questions::run_turn;
 use crate::providers::ProviderError;
@@ -21,15 +22,16 @@ pub trait ReplayAudit: std::fmt::Debug + Send + Sync {
 /// Runs a turn of a held execution and, if the process is audited, compares it with a replay.
 pub(super) async fn run_held(
     node: &Node,
+    lock: &KeptLock,
     execution: Box<Execution>,
     input: TurnInput,
 ) -> Result<TurnResult, ProviderError> {
     let mut answers = Vec::new();
     let Some(audit) = node.options.process.audit() else {
-        return run_turn(node, Before::Held(execution), input, &mut answers).await;
+        return run_turn(node, lock, Before::Held(execution), input, &mut answers).await;
     };
     let replay = Replay::of(node, audit, &execution, &input);
-    let result = run_turn(node, Before::Held(execution), input, &mut answers).await?;
+    let result = run_turn(node, lock, Before::Held(execution), input, &mut answers).await?;
     if let Some(replay) = replay {
         replay.compare(&result, answers);
     }

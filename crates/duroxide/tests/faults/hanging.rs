@@ -145,7 +145,10 @@ async fn an_activity_whose_renewals_all_hang_is_told_when_its_lock_has_ended() {
     assert!(told < next.began + Duration::from_secs(1), "about when it may begin elsewhere");
     // Either node may have had it again.
     let (questions, runs) = (link.calls("renew_work_item_lock"), runs.all().len());
-    assert!(questions <= 4 * 2 * runs as u64, "no more than a few hang at a time: {questions} in {runs} runs");
+    assert!(
+        questions <= 4 * 2 * runs as u64,
+        "no more than a few hang at a time: {questions} in {runs} runs"
+    );
     first.shutdown(None).await;
     second.shutdown(None).await;
 }
