@@ -5,7 +5,9 @@ use super::mismatch::{completion_kind_mismatch, no_matching_schedule};
 use super::schedules::{Found, ScheduleKind};
 use super::slot::{Failed, Resolution};
 use super::turn::DropReason;
-use crate::model::{AppErrorKind, ErrorDetails, EventKind, WorkItem, reply_to_colliding_start};
+use crate::model::{
+    AppErrorKind, ErrorDetails, EventKind, WorkItem, error_within_limit, reply_to_colliding_start,
+};
 use crate::protection::Protection;
 
 impl Execution {
@@ -41,6 +43,7 @@ impl Execution {
                 self.admit_event(wait, EventKind::QueueEventDelivered { name, data }, pass)
             }
             WorkItem::CancelInstance { reason, .. } => {
+                let reason = error_within_limit(reason);
                 self.admit_event(None, EventKind::OrchestrationCancelRequested { reason }, pass)
             }
             WorkItem::StartOrchestration { .. } => {

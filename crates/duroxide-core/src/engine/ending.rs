@@ -11,8 +11,8 @@ use crate::model::limits::MAX_CARRY_FORWARD_EVENTS;
 use crate::model::redrive::{PARENT_CANCELED, PARENT_FAILED, TERMINAL_REASON};
 use crate::model::{
     AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, ItemKind, ParentLink,
-    ScheduledActivityIdentifier, WorkItem, columns_of, open_work, reply_to_colliding_start, state_changes,
-    status,
+    ScheduledActivityIdentifier, WorkItem, columns_of, error_within_limit, open_work,
+    reply_to_colliding_start, state_changes, status,
 };
 use crate::protection::Protection;
 
@@ -59,7 +59,7 @@ pub(super) fn end(
     mut tape: Tape<'_>,
     mut actions: Actions,
 ) -> Turn {
-    let (outcome, ending) = outcome_of(stop, identity);
+    let (outcome, ending) = outcome_of(within_limit(stop), identity);
     cancel_open_work(&ending, identity, open, &mut tape, &mut actions);
     let mut turn = Turn::new(outcome);
     match ending {
@@ -126,6 +126,16 @@ enum Ending {
     Completed(String),
     Failed(ErrorDetails),
     ContinuedAsNew { input: String, version: Option<String>, custom_status: Option<String> },
+}
+
+/// The same with texts that a program chose cut to the limit: an error ends an execution, however long it is.
+fn within_limit(stop: Stop) -> Stop {
+    match stop {
+        Stop::Failed(details) => Stop::Failed(details.within_limit()),
+        Stop::Nondeterministic(diff) => Stop::Nondeterministic(error_within_limit(diff)),
+        Stop::Panicked(message) => Stop::Panicked(error_within_limit(message)),
+        Stop::Completed(_) | Stop::ContinuedAsNew { .. } => stop,
+    }
 }
 
 fn outcome_of(stop: Stop, identity: &Identity) -> (Outcome, Ending) {

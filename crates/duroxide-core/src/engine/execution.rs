@@ -244,6 +244,7 @@ impl Execution {
     /// Lets the program run until it waits, recording what it does.
     pub(super) fn settle(&mut self, pass: &mut Pass<'_>) -> Result<(), Stop> {
         let mut idle_wakes = 0usize;
+        self.desk.begin_step();
         loop {
             self.wake.woken.store(false, Ordering::Relaxed);
             self.note_size(pass);
@@ -287,7 +288,7 @@ impl Execution {
                 Ok(()) => Stop::Completed(output),
                 Err(cause) => Stop::violation(cause),
             },
-            Err(message) => Stop::violation(within_limit("orchestration error", message)),
+            Err(message) => Stop::violation(message),
         }
     }
 
@@ -296,7 +297,7 @@ impl Execution {
         let waker = Waker::from(self.wake.clone());
         let polled =
             catch_unwind(AssertUnwindSafe(|| program.as_mut().poll(&mut Context::from_waker(&waker))));
-        polled.map_err(|payload| Stop::Panicked(within_limit("panic text", panic_text(payload))))
+        polled.map_err(|payload| Stop::Panicked(panic_text(payload)))
     }
 
     /// Takes the program down; what its destructors do has no effect.
@@ -375,14 +376,6 @@ fn is_admitted(kind: &EventKind) -> bool {
         | EventKind::RetryPolicyRecorded { .. }
         | EventKind::ActivityDeadlinesRecorded { .. }
         | EventKind::KeyValuesCleared => false,
-    }
-}
-
-/// The text, or why it cannot be stored.
-fn within_limit(what: &str, text: String) -> String {
-    match check_payload(what, &text) {
-        Ok(()) => text,
-        Err(cause) => cause,
     }
 }
 

@@ -29,6 +29,7 @@ mod slot;
 mod start;
 mod state;
 mod state_calls;
+mod step_bytes;
 mod subscriptions;
 mod tape;
 mod turn;

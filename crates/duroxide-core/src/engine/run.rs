@@ -18,7 +18,7 @@ use crate::model::limits::CARRIED_VALUES_PER_EVENT_BYTES;
 use crate::model::redrive::UNKNOWN_VERSION;
 use crate::model::{
     ErrorDetails, Event, EventKind, ExecutionMetadata, INITIAL_EVENT_ID, KvEntry, ParentLink, WorkItem,
-    columns_of,
+    columns_of, error_within_limit,
 };
 use crate::protection::Protection;
 
@@ -327,7 +327,8 @@ pub fn cancel_without_handler(
     messages: Vec<WorkItem>,
     now_ms: u64,
 ) -> Turn {
-    end_stored(stored, Stop::Failed(ErrorDetails::cancelled(reason)), messages, now_ms, Some(reason))
+    let reason = error_within_limit(reason.to_string());
+    end_stored(stored, Stop::Failed(ErrorDetails::cancelled(&reason)), messages, now_ms, Some(&reason))
 }
 
 fn end_stored(

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use super::state::State;
+use super::step_bytes::StepBytes;
 use crate::model::{ActivityDeadlines, KvEntry, RetryPolicy};
 
 /// What the program did since the engine last looked, in the order in which it did it.
@@ -116,7 +117,22 @@ struct DeskState {
     traces: Vec<TraceLine>,
     replaying: bool,
     closed: bool,
+    step: StepBytes,
     view: State,
+}
+
+impl DeskState {
+    /// Looks at the commands after the first `before` and gives those that have no effect. What is recorded was within
+    /// the limits of its time.
+    fn refuse(&mut self, before: usize) -> Vec<Command> {
+        if self.closed {
+            self.commands.split_off(before)
+        } else if self.replaying {
+            Vec::new()
+        } else {
+            self.step.count(&mut self.commands, before)
+        }
+    }
 }
 
 impl Desk {
@@ -126,21 +142,24 @@ impl Desk {
     }
 
     pub(super) fn push(&self, command: Command) {
-        let mut state = self.lock();
-        if !state.closed {
-            state.commands.push(command);
-        }
+        self.change(|_view, commands| commands.push(command));
+    }
+
+    /// The program is about to run after a message.
+    pub(super) fn begin_step(&self) {
+        self.lock().step = StepBytes::default();
     }
 
     /// Changes the program's view and records how, as one step.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State, &mut Vec<Command>) -> T) -> T {
         let mut state = self.lock();
-        let DeskState { view, commands, closed, .. } = &mut *state;
-        let before = commands.len();
+        let before = state.commands.len();
+        let DeskState { view, commands, .. } = &mut *state;
         let result = change(view, commands);
-        if *closed {
-            commands.truncate(before);
-        }
+        let refused = state.refuse(before);
+        // A waker in a slot may be the program's own code: it is dropped outside the lock.
+        drop(state);
+        drop(refused);
         result
     }
 

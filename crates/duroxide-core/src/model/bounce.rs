@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::error_text::char_boundary_below;
 use super::limits::MAX_BOUNCE_TEXT_BYTES;
 
 /// What kept a node from running a fetched turn or activity. Stored as JSON: a kind that a later build adds is not
@@ -135,7 +136,7 @@ fn cut(mut text: String) -> String {
     const MARK: &str = "…";
     if text.len() > MAX_BOUNCE_TEXT_BYTES {
         let room = MAX_BOUNCE_TEXT_BYTES - MARK.len();
-        text.truncate((0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0));
+        text.truncate(char_boundary_below(&text, room));
         text.push_str(MARK);
     }
     text

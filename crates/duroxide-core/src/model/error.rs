@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::error_text::error_within_limit;
+
 /// The stored reason of a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorDetails {
@@ -153,6 +155,39 @@ impl ErrorDetails {
         }
     }
 
+    /// The same with each of its texts cut to the limit of a payload: what an execution ends with.
+    #[must_use]
+    pub fn within_limit(self) -> Self {
+        match self {
+            Self::Infrastructure { operation, message, retryable } => Self::Infrastructure {
+                operation: error_within_limit(operation),
+                message: error_within_limit(message),
+                retryable,
+            },
+            Self::Configuration { kind, resource, message } => {
+                Self::Configuration { kind, resource, message: message.map(error_within_limit) }
+            }
+            Self::Application { kind: AppErrorKind::Cancelled { reason }, message, retryable } => {
+                let kind = AppErrorKind::Cancelled { reason: error_within_limit(reason) };
+                Self::Application { kind, message: error_within_limit(message), retryable }
+            }
+            Self::Application {
+                kind:
+                    kind @ (AppErrorKind::ActivityFailed
+                    | AppErrorKind::OrchestrationFailed
+                    | AppErrorKind::Panicked),
+                message,
+                retryable,
+            } => Self::Application { kind, message: error_within_limit(message), retryable },
+            Self::Poison { attempt_count, max_attempts, message_type, message } => Self::Poison {
+                attempt_count,
+                max_attempts,
+                message_type: message_type.within_limit(),
+                message: error_within_limit(message),
+            },
+        }
+    }
+
     /// The failure of an orchestration that was cancelled.
     pub fn cancelled(reason: &str) -> Self {
         Self::Application {
@@ -168,6 +203,18 @@ impl ErrorDetails {
             kind: AppErrorKind::OrchestrationFailed,
             message: message.into(),
             retryable: false,
+        }
+    }
+}
+
+impl PoisonMessageType {
+    fn within_limit(self) -> Self {
+        match self {
+            Self::FailedDeserialization { instance, execution_id, error } => {
+                let error = error_within_limit(error);
+                Self::FailedDeserialization { instance, execution_id, error }
+            }
+            Self::Orchestration { .. } | Self::Activity { .. } => self,
         }
     }
 }

@@ -6,10 +6,17 @@ pub const MAX_INSTANCE_ID_BYTES: usize = 1024;
 pub const MAX_NAME_BYTES: usize = 512;
 /// One input, output or event. Larger data belongs into a store made for it.
 pub const MAX_PAYLOAD_BYTES: usize = 8 * 1024 * 1024;
+/// Room that an error text leaves below [`MAX_PAYLOAD_BYTES`] when it is cut: for the note about that, and for what is put
+/// before it on its way to the program that waits for it.
+pub const ERROR_PREFIX_BYTES: usize = 1024;
 /// Events in one execution. Twice the events of a loop over 500,000 queued messages.
 pub const MAX_HISTORY_EVENTS: usize = 1_000_000;
 /// Things that one turn may schedule: activities, timers, waits, children and detached starts.
 pub const MAX_SCHEDULES_PER_TURN: usize = 200_000;
+/// What a program may write in answer to one message: inputs, names, values and statuses, 128 MiB. A fan-out of
+/// [`MAX_SCHEDULES_PER_TURN`] has 671 bytes for each, one of 16 has a full payload for each. While a turn is committed, it
+/// is in memory as events, as messages and as their stored forms, twice each at worst: that stays below 1 GiB.
+pub const MAX_STEP_BYTES: usize = 128 * 1024 * 1024;
 /// Messages waiting in one instance's inbox, or kept for an instance that has not started.
 pub const MAX_INBOX_MESSAGES: usize = 1_000_000;
 /// Messages that one fetch takes from an inbox. The rest follow in the next turn.

@@ -6,6 +6,7 @@ mod codec;
 mod columns;
 mod deadlines;
 mod error;
+mod error_text;
 mod event;
 mod execution;
 mod first_input;
@@ -37,6 +38,7 @@ pub use columns::{
 pub(crate) use deadlines::deadline_ms;
 pub use deadlines::{ActivityDeadlines, not_closed_in_time, not_started_in_time};
 pub use error::{AppErrorKind, ConfigErrorKind, ErrorDetails, PoisonMessageType};
+pub use error_text::error_within_limit;
 pub use event::{Event, EventKind};
 pub use execution::{ExecutionMetadata, ParentLink, ScheduledActivityIdentifier, status};
 pub use first_input::{FirstInput, start_fingerprint};

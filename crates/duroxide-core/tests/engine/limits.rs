@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use duroxide_core::limits::{
-    MAX_INSTANCE_ID_BYTES, MAX_KV_KEY_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, MAX_SCHEDULES_PER_TURN,
-    MAX_SESSION_ID_BYTES, MAX_TAG_NAME_BYTES,
+    MAX_CUSTOM_STATUS_BYTES, MAX_INSTANCE_ID_BYTES, MAX_KV_KEY_BYTES, MAX_KV_VALUE_BYTES, MAX_NAME_BYTES,
+    MAX_PAYLOAD_BYTES, MAX_SCHEDULES_PER_TURN, MAX_SESSION_ID_BYTES, MAX_TAG_NAME_BYTES,
 };
 use duroxide_core::{AppErrorKind, ErrorDetails, EventKind, OrchestrationHandler, Outcome, WorkItem};
 
@@ -73,9 +73,7 @@ fn what_is_above_a_limit_fails_with_a_text_that_names_it() {
             }
             "next input" => ctx.continue_as_new(large()).await,
             "output" => Ok(large()),
-            "error" => Err(large()),
-            "NUL tag" => ctx.schedule_activity("A", "").with_tag("a\0b").await,
-            _ => std::panic::resume_unwind(Box::new(large())),
+            _ => ctx.schedule_activity("A", "").with_tag("a\0b").await,
         }
     });
     for (case, word) in [
@@ -90,15 +88,63 @@ fn what_is_above_a_limit_fails_with_a_text_that_names_it() {
         ("detached input", "input of orchestration 'O' ("),
         ("next input", "input of continue_as_new ("),
         ("output", "orchestration output ("),
-        ("error", "orchestration error ("),
         ("NUL tag", "contains a NUL character"),
     ] {
         check_above(&program, case, word);
     }
-    let mut driver = Driver::new(program);
-    driver.turn(vec![start("panic")]);
-    let Outcome::Panicked { message } = &driver.last().outcome else { panic!("it did not panic") };
-    assert!(message.starts_with("panic text (8388609 bytes) exceeds limit"), "{message}");
+}
+
+#[test]
+fn a_text_that_ends_an_execution_is_cut_to_the_limit_with_a_note() {
+    let program = handler(|ctx, input| async move {
+        // A character of three bytes stands across every place where it could be cut but each third.
+        let large = "€".repeat(MAX_PAYLOAD_BYTES);
+        match input.as_str() {
+            "error" => Err(large),
+            "panic" => std::panic::resume_unwind(Box::new(large)),
+            "version" => ctx.continue_as_new_versioned(large, "").await,
+            _ => Ok(ctx.schedule_wait("never").await),
+        }
+    });
+    let cancel = WorkItem::CancelInstance { instance: "i".into(), reason: "€".repeat(MAX_PAYLOAD_BYTES) };
+    for (case, beginning, messages) in [
+        ("error", "€€€", vec![]),
+        ("panic", "orchestration panicked: €€€", vec![]),
+        ("version", "version '€€€", vec![]),
+        ("cancel", "canceled: €€€", vec![cancel]),
+    ] {
+        let mut driver = Driver::new(program.clone());
+        let mut first = start_by_parent("p", 3, 8);
+        if let WorkItem::StartOrchestration { input, .. } = &mut first {
+            *input = case.to_string();
+        }
+        driver.turn(vec![first]);
+        if !messages.is_empty() {
+            driver.turn(messages);
+        }
+        let [WorkItem::SubOrchFailed { details, .. }] = &driver.orchestrator_items()[..] else {
+            panic!("{case}: the parent is not told once")
+        };
+        let text = details.display_message();
+        assert!(text.starts_with(beginning), "{case}: {}", text.chars().take(200).collect::<String>());
+        assert!(
+            text.ends_with(")") && text.contains(" bytes in all, cut to 83875"),
+            "{case}: no note of {} bytes",
+            text.len()
+        );
+        assert!(text.len() <= MAX_PAYLOAD_BYTES, "{case}: {} bytes", text.len());
+        for event in &driver.history {
+            let stored = serde_json::to_string(event).expect("an event has a JSON form").len();
+            assert!(stored < 2 * MAX_PAYLOAD_BYTES + 4096, "{case}: an event of {stored} bytes");
+        }
+    }
+}
+
+#[test]
+fn an_error_at_the_limit_is_kept_whole() {
+    let program = handler(|_ctx, _| async move { Err("x".repeat(MAX_PAYLOAD_BYTES)) });
+    let result = run_once(program, &[], vec![start("")]);
+    assert_eq!(failure(&result.turn), "x".repeat(MAX_PAYLOAD_BYTES));
 }
 
 /// Runs a case of the program and insists on the beginning of its failure's text, or on its end.
@@ -193,6 +239,60 @@ fn more_things_in_one_turn_than_the_limit_fail_clearly() {
     });
     let result = run_once(program, &[], vec![start("")]);
     assert!(failure(&result.turn).starts_with("things scheduled in one turn (200001) exceeds limit"));
+}
+
+/// Writes so many payloads of 8 MiB after each event, in the way that the input says.
+fn writing(payloads: usize) -> Arc<dyn OrchestrationHandler> {
+    handler(move |ctx, input| async move {
+        let payload = || "x".repeat(MAX_PAYLOAD_BYTES - 100);
+        for _round in 0..3 {
+            ctx.schedule_wait("go").await;
+            for n in 0..payloads {
+                match input.as_str() {
+                    "activities" => drop(ctx.schedule_activity("A", payload())),
+                    "children" => drop(ctx.schedule_sub_orchestration("C", payload())),
+                    "detached" => ctx.schedule_orchestration("O", format!("o-{n}"), payload()),
+                    "values" => (0..8)
+                        .for_each(|k| ctx.set_kv_value(format!("{n}/{k}"), "v".repeat(MAX_KV_VALUE_BYTES))),
+                    _ => (0..32).for_each(|_| ctx.set_custom_status("s".repeat(MAX_CUSTOM_STATUS_BYTES))),
+                }
+            }
+        }
+        Ok("written".to_string())
+    })
+}
+
+#[test]
+fn a_turn_that_writes_more_than_the_limit_fails_before_anything_of_it_is_stored() {
+    for how in ["activities", "children", "detached", "values", "statuses"] {
+        let mut driver = Driver::new(writing(150));
+        driver.turn(vec![start(how)]);
+        driver.turn(vec![raised("go", "")]);
+        let text = failure(driver.last());
+        assert!(text.starts_with("the turn writes 1"), "{how}: {text}");
+        assert!(text.contains("exceeds limit (134217728 bytes)"), "{how}: {text}");
+        let stored = serde_json::to_string(&driver.last().events).expect("events have a JSON form").len();
+        assert!(stored < 4096, "{how}: {stored} bytes");
+        assert_eq!((driver.worker_items().len(), driver.orchestrator_items().len()), (0, 0), "{how}");
+    }
+}
+
+#[test]
+fn how_much_a_program_may_write_does_not_depend_on_how_its_messages_were_batched() {
+    let mut driver = Driver::new(writing(7));
+    driver.turn(vec![start("detached"), raised("go", ""), raised("go", ""), raised("go", "")]);
+    assert_eq!(output(driver.last()), "written");
+}
+
+#[test]
+fn a_full_fan_out_is_below_the_limit_of_a_turn() {
+    let program = handler(|ctx, _| async move {
+        let calls: Vec<_> =
+            (0..MAX_SCHEDULES_PER_TURN).map(|n| ctx.schedule_activity("A", format!("{n:0500}"))).collect();
+        ctx.join(calls).await;
+        Ok(String::new())
+    });
+    assert_eq!(run_once(program, &[], vec![start("")]).turn.outcome, Outcome::Waiting);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use duroxide_core::protection::Protection;
 use duroxide_core::{
     ActivityDeadlines, AppErrorKind, BounceCause, ErrorDetails, Need, PoisonMessageType, RetriedCall,
-    WorkItem, check_payload, not_closed_in_time, panic_text,
+    WorkItem, check_payload, error_within_limit, not_closed_in_time, panic_text,
 };
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
@@ -301,12 +301,9 @@ fn checked(work: &Work, result: Result<String, String>) -> Result<String, String
     Ok(output)
 }
 
-/// A failure by the program. An error text has the limit of an output.
+/// A failure by the program. An error text has the limit of an output; what is longer is cut.
 fn failure(work: &Work, message: String) -> WorkItem {
-    let message = match check_payload(&format!("error of activity '{}'", work.name), &message) {
-        Ok(()) => message,
-        Err(cause) => cause,
-    };
+    let message = error_within_limit(message);
     work.failed(ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, message, retryable: true })
 }
 

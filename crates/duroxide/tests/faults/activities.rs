@@ -198,7 +198,7 @@ async fn work_that_no_live_worker_accepts_is_visible_by_tag_and_can_be_bounded()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_text_that_is_too_large_is_replaced_by_one_that_names_the_limit() {
+async fn an_error_text_that_is_too_large_is_cut_with_a_note() {
     let world = World::new();
     let acts = activities().register("Fail", |_ctx: ActivityContext, _input: String| async move {
         Err::<String, _>("x".repeat(duroxide::runtime::limits::MAX_PAYLOAD_BYTES + 1))
@@ -209,10 +209,7 @@ async fn an_error_text_that_is_too_large_is_replaced_by_one_that_names_the_limit
     let runtime = world.start(acts, orchs, options()).await;
     world.client.start_orchestration("i", "Call", "").await.expect("start");
     let output = world.output("i").await;
-    assert!(
-        output.starts_with("error of activity 'Fail' (8388609 bytes) exceeds limit (8388608 bytes)"),
-        "{}",
-        output.chars().take(100).collect::<String>()
-    );
+    assert!(output.starts_with("xxx"), "{}", output.chars().take(100).collect::<String>());
+    assert!(output.ends_with("… (8388609 bytes in all, cut to 8387584)"), "{} bytes", output.len());
     runtime.shutdown(None).await;
 }
