@@ -10,7 +10,7 @@ use duroxide::providers::memory::MemoryProvider;
 use futures::FutureExt as _;
 
 use super::calls::Call;
-use super::session::{Session, Takes, instance_name, orchestration_of};
+use super::session::{Session, Takes, instance_name, orchestration_of, start};
 use super::{CLIENTS, Made, NOW_MS};
 
 /// States that are looked at in one search.
@@ -163,4 +163,28 @@ impl Search<'_> {
 
 fn made_so_far(order: &[usize]) -> u64 {
     order.iter().fold(0, |made, at| made | 1 << at)
+}
+
+/// A cancelled instance suits every node. Taking another one before it is as good.
+#[test]
+fn a_fetch_may_pass_over_a_cancelled_instance() {
+    let fetched = format!(
+        "{} of execution 1 of {}, attempt 1: [{:?}] after [] with {{}}",
+        orchestration_of(&instance_name(2)),
+        instance_name(2),
+        start(2)
+    );
+    let calls = [
+        (Call::Start { instance: 1 }, "Start(Started)".to_string()),
+        (Call::Cancel { instance: 1 }, "Message(Delivered)".to_string()),
+        (Call::Start { instance: 2 }, "Start(Started)".to_string()),
+        (Call::FetchTurn, fetched),
+    ];
+    let made: Vec<Made> = calls
+        .into_iter()
+        .zip(0_u64..)
+        .map(|((call, answer), at)| Made { client: 0, call, answer, begun: 2 * at, ended: 2 * at + 1 })
+        .collect();
+    assert_eq!(explain(&made, Fetches::AnyReady), Explanation::Order(vec![0, 1, 2, 3]));
+    assert_eq!(explain(&made, Fetches::TheOldest), Explanation::None);
 }

@@ -94,23 +94,24 @@ impl Session {
     }
 
     async fn fetch_turn(&mut self, takes: Takes<'_>) -> String {
-        let handlers = match takes {
-            Takes::Anything => None,
-            Takes::Only(name) => Some(Arc::new(handlers_of(name))),
+        // A cancelled instance suits every node, whatever it has handlers for: it may come besides.
+        let (handlers, max_items) = match takes {
+            Takes::Anything => (None, 1),
+            Takes::Only(name) => (Some(Arc::new(handlers_of(name))), usize::MAX),
         };
         let request = TurnRequest {
             lock_timeout: Duration::from_secs(60),
             poll_timeout: Duration::ZERO,
             filter: None,
             handlers,
-            max_items: 1,
+            max_items,
             suspects: Suspects::AtMost(1),
             holder: duroxide::providers::LockHolder::UNKNOWN,
             held: Arc::new(NothingHeld),
         };
         match self.store.fetch_turns(request).await {
             Err(error) => in_words::<()>(&Err(error)),
-            Ok(turns) => match turns.into_iter().next() {
+            Ok(turns) => match self.keep_one(turns, takes).await {
                 None => "nothing".to_string(),
                 Some(turn) => {
                     let text = turn_text(&turn);
@@ -119,6 +120,24 @@ impl Session {
                 }
             },
         }
+    }
+
+    /// The turn that was asked for. What came besides is given back as if it had not been fetched.
+    async fn keep_one(&self, turns: Vec<FetchedTurn>, takes: Takes<'_>) -> Option<FetchedTurn> {
+        let mut kept = None;
+        for turn in turns {
+            let asked_for = match takes {
+                Takes::Anything => true,
+                Takes::Only(name) => turn.item.orchestration_name == name,
+            };
+            if asked_for {
+                kept = Some(turn);
+            } else {
+                let given_back = self.store.abandon_orchestration_item(&turn.lock_token, None, true).await;
+                given_back.expect("the lock was taken just now");
+            }
+        }
+        kept
     }
 
     async fn ack_turn(&mut self, end: TurnEnd) -> String {
@@ -259,7 +278,7 @@ pub(crate) fn orchestration_of(instance: &str) -> String {
     format!("Orchestration of {instance}")
 }
 
-fn start(instance: u64) -> WorkItem {
+pub(crate) fn start(instance: u64) -> WorkItem {
     let instance = instance_name(instance);
     WorkItem::StartOrchestration {
         orchestration: orchestration_of(&instance),
