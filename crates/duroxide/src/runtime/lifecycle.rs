@@ -154,10 +154,13 @@ impl Runtime {
         self.node.stopping.cancel();
         self.node.tasks.close();
         let tokio = self.node.tokio.clone();
+        let (killed, tasks) = (self.node.killed.clone(), self.node.tasks.clone());
         let ended = tokio.spawn(async move { shut_down(&self.node, timeout).await }).await;
         if let Err(error) = ended {
-            // The tokio runtime has ended, and every task with it.
+            // The tokio runtime has ended, and every task with it but those of turns, which have threads of their own.
             tracing::debug!(target: "duroxide::runtime", %error, "the shutdown was cut off");
+            killed.cancel();
+            wait_without_tokio(&tasks);
         }
     }
 
@@ -220,6 +223,16 @@ impl std::fmt::Debug for Runtime {
 fn slots(concurrency: usize) -> usize {
     let all_at_once = usize::try_from(u32::MAX).unwrap_or(usize::MAX);
     concurrency.min(all_at_once).min(Semaphore::MAX_PERMITS)
+}
+
+/// Waits until the tasks have let go of the store, for as long as a shutdown waits for them. No timer is left to wait by.
+fn wait_without_tokio(tasks: &TaskTracker) {
+    for _ in 0..RELEASE_TIME.as_millis() {
+        if tasks.is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 async fn shut_down(node: &Node, timeout: Duration) {
