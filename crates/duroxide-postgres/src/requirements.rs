@@ -10,9 +10,9 @@ use crate::fault::Fault;
 /// The oldest server that knows all that the statements use: `AS MATERIALIZED` and `plan_cache_mode` came with it.
 const OLDEST_SERVER: i64 = 120_000;
 
-/// How often two connections are compared. On a pooler without other traffic the first comparison tells; on a busy
-/// one each is likely to.
-const COMPARISONS: usize = 4;
+/// How often the sessions of two connections are compared. On a pooler without other traffic the third time tells at the
+/// latest; on a busy one each is likely to.
+const COMPARISONS: usize = 6;
 
 /// Refuses a server that the store cannot work on.
 pub(crate) async fn check(target: &Target, conn: &Conn<'static>) -> Result<(), ProviderError> {
@@ -77,18 +77,22 @@ impl Server {
     }
 }
 
-/// Whether the sessions behind connections change. Then another connection gets the session that served this one
-/// before, or this one is served by another session than before.
+/// Whether the sessions behind connections change. Two connections hold a session each, let them go in one order and then
+/// in the other, and take one again: a pooler that hands out the session that was let go last, or first, has given each
+/// of them the other's by then.
 async fn is_pooled(target: &Target, conn: &Conn<'static>) -> Result<bool, Fault> {
     let second = target.connect().await?;
-    let first_session = session(conn).await?;
+    let mut first_sessions = None;
     let mut pooled = false;
-    for _ in 0..COMPARISONS {
+    for comparison in 0..COMPARISONS {
         second.client.batch_execute("BEGIN").await?;
-        let others = session(&second).await?;
-        let own = session(conn).await?;
-        second.client.batch_execute("ROLLBACK").await?;
-        pooled |= others == first_session || own != first_session;
+        conn.client.batch_execute("BEGIN").await?;
+        let sessions = (session(conn).await?, session(&second).await?);
+        let (first, last) = if comparison % 2 == 0 { (&second, conn) } else { (conn, &second) };
+        first.client.batch_execute("ROLLBACK").await?;
+        last.client.batch_execute("ROLLBACK").await?;
+        let first_sessions = first_sessions.get_or_insert_with(|| sessions.clone());
+        pooled |= *first_sessions != sessions;
     }
     Ok(pooled)
 }

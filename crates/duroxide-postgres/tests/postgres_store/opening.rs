@@ -127,7 +127,8 @@ async fn back_to_the_fourth(schema: &str) {
            EXECUTE format('DROP FUNCTION %s', f); END $$; \
          ALTER TABLE {s}.instances DROP COLUMN first_input; \
          ALTER TABLE {s}.queues DROP COLUMN bounced_at, DROP COLUMN bounce; \
-         ALTER TABLE {s}.work_items DROP COLUMN waiting_since, DROP COLUMN bounced_at, DROP COLUMN bounce; \
+         ALTER TABLE {s}.work_items DROP COLUMN waiting_since, DROP COLUMN bounced_at, DROP COLUMN bounce, \
+           DROP COLUMN forgiven; \
          UPDATE {s}.duroxide_schema SET version = 4";
     raw().await.batch_execute(&back.replace("{s}", schema)).await.expect("as it was");
 }
