@@ -149,7 +149,7 @@ impl Carrier {
                         self.keep_waiting(fetches);
                         continue;
                     }
-                    if calls.len() > 1 && is_about_values(&fault) {
+                    if calls.len() > 1 && fault.is_about_values() {
                         self.keep_waiting(fetches);
                         return Some(calls);
                     }
@@ -295,12 +295,6 @@ impl Carrier {
             }
         }
     }
-}
-
-/// Whether the server refused what was to be stored, rather than being in trouble itself.
-fn is_about_values(fault: &Fault) -> bool {
-    let Fault::Storage(error) = fault else { return false };
-    error.code().is_some_and(|code| ["22", "23", "54"].iter().any(|class| code.code().starts_with(class)))
 }
 
 fn answer_all(calls: Vec<Call>, error: &ProviderError) {

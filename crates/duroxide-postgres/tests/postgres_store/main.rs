@@ -15,6 +15,7 @@ mod opening;
 mod outages;
 mod programs;
 mod proxy;
+mod refused;
 mod remembered;
 mod servers;
 mod sessions;

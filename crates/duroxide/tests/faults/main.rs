@@ -25,6 +25,7 @@ mod metrics;
 mod outages;
 mod recorder;
 mod redrive;
+mod refused;
 mod session_capacity;
 mod session_programs;
 mod sessions;
