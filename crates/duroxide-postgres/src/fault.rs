@@ -84,6 +84,22 @@ impl Fault {
         error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
+    /// Whether the values are what PostgreSQL does not accept, or cannot be sent, or a row cannot be read: again would give
+    /// the same, and calls without them are not concerned.
+    pub(crate) fn is_about_values(&self) -> bool {
+        match self {
+            Self::Storage(error) => is_about_values(error),
+            Self::Corrupt(_) => true,
+            Self::NoConnection(_)
+            | Self::NoAnswer(_)
+            | Self::UnknownOutcome(_)
+            | Self::NotRemembered
+            | Self::LockLost
+            | Self::NotFound(_)
+            | Self::Invalid(_) => false,
+        }
+    }
+
     /// Whether the connection is of no use any more: it is gone, or it leads to a server that does not write.
     pub(crate) fn ends_connection(&self) -> bool {
         match self {
@@ -113,15 +129,30 @@ fn storage_error(operation: &str, error: tokio_postgres::Error) -> ProviderError
                 ProviderErrorKind::Unavailable
             } else if ["XX001", "XX002"].contains(&database.code().code()) {
                 ProviderErrorKind::Corrupt
+            } else if is_about_values(&error) {
+                ProviderErrorKind::Invalid
             } else {
                 ProviderErrorKind::Other
             };
             (kind, format!("{} ({})", database.message(), database.code().code()))
         }
-        // The connection broke, or could not be made.
+        // The connection broke, or could not be made; or a message is too large to be sent. That one is tried again, too:
+        // what many messages to an instance add up to is not its program's fault.
         None => (ProviderErrorKind::Unavailable, describe(&error)),
     };
     ProviderError::of_kind(kind, operation, format!("PostgreSQL: {text}")).with_source(error)
+}
+
+/// Data exceptions, violated constraints and limits of the server; or what the client could not encode: a message of more
+/// than 2 GiB. That has no code, but its cause is an error of kind `InvalidInput` that no system call gave.
+pub(crate) fn is_about_values(error: &tokio_postgres::Error) -> bool {
+    if let Some(code) = error.code() {
+        return ["22", "23", "54"].iter().any(|class| code.code().starts_with(class));
+    }
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.is_some_and(|cause| {
+        cause.kind() == std::io::ErrorKind::InvalidInput && cause.raw_os_error().is_none()
+    })
 }
 
 /// The error with its causes: the outermost text alone says little.

@@ -171,7 +171,7 @@ impl Carrier {
                         self.keep_waiting(fetches);
                         continue;
                     }
-                    if calls.len() > 1 && is_about_values(&fault) {
+                    if calls.len() > 1 && fault.is_about_values() {
                         self.keep_waiting(fetches);
                         return Some(calls);
                     }
@@ -325,23 +325,6 @@ impl Carrier {
             }
         }
     }
-}
-
-/// Whether the server refused what was to be stored, or a row cannot be read, rather than the server being in
-/// trouble itself.
-fn is_about_values(fault: &Fault) -> bool {
-    let error = match fault {
-        Fault::Storage(error) => error,
-        Fault::Corrupt(_) => return true,
-        Fault::NoConnection(_)
-        | Fault::NoAnswer(_)
-        | Fault::UnknownOutcome(_)
-        | Fault::NotRemembered
-        | Fault::LockLost
-        | Fault::NotFound(_)
-        | Fault::Invalid(_) => return false,
-    };
-    error.code().is_some_and(|code| ["22", "23", "54"].iter().any(|class| code.code().starts_with(class)))
 }
 
 fn answer_all(calls: Vec<Call>, error: &ProviderError) {

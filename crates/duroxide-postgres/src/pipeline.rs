@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use crate::connection::Conn;
-use crate::fault::Fault;
+use crate::fault::{Fault, is_about_values};
 use crate::write_group::set_alone;
 
 /// A value on its way into a statement.
@@ -93,6 +93,8 @@ impl Pipeline {
             let mut answer = conn.client.query(statement, params).boxed();
             // A statement is sent when it is asked for the first time.
             pending.push(match futures_util::poll!(&mut answer) {
+                // It cannot be sent. COMMIT must not follow what is missing: without it all is rolled back.
+                std::task::Poll::Ready(Err(error)) if is_about_values(&error) => return Err(error.into()),
                 std::task::Poll::Ready(answer) => Pending::Done(answer),
                 std::task::Poll::Pending => Pending::Waiting(answer),
             });

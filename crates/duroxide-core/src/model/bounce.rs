@@ -48,6 +48,11 @@ pub enum BounceCause {
         /// The text of the panic. It may quote what a user sent, so it is never logged.
         message: String,
     },
+    /// The store refused the commit of the turn because of what it holds.
+    CommitRefused {
+        /// What the store said. It names no values.
+        error: String,
+    },
 }
 
 impl BounceCause {
@@ -66,6 +71,7 @@ impl BounceCause {
             Self::NoStart => Self::NoStart,
             Self::Nondeterministic { diff } => Self::Nondeterministic { diff: cut(diff) },
             Self::Panicked { message } => Self::Panicked { message: cut(message) },
+            Self::CommitRefused { error } => Self::CommitRefused { error: cut(error) },
         }
     }
 
@@ -88,7 +94,8 @@ impl BounceCause {
             | Self::VersionNotReplayed { .. }
             | Self::Undecodable { .. }
             | Self::NoStart
-            | Self::Nondeterministic { .. } => self.to_string(),
+            | Self::Nondeterministic { .. }
+            | Self::CommitRefused { .. } => self.to_string(),
         }
     }
 
@@ -104,7 +111,8 @@ impl BounceCause {
             | Self::Undecodable { .. }
             | Self::NoStart
             | Self::Nondeterministic { .. }
-            | Self::Panicked { .. } => None,
+            | Self::Panicked { .. }
+            | Self::CommitRefused { .. } => None,
         }
     }
 }
@@ -127,6 +135,9 @@ impl fmt::Display for BounceCause {
                 write!(f, "the code of the node that fetched it does not fit the history: {diff}")
             }
             Self::Panicked { message } => write!(f, "processing the turn panicked: {message}"),
+            Self::CommitRefused { error } => {
+                write!(f, "the store does not accept what the turn writes: {error}")
+            }
         }
     }
 }

@@ -225,6 +225,7 @@ samples_of! {
     NoStart: BounceCause::NoStart;
     Nondeterministic: BounceCause::Nondeterministic { diff: s("schedule mismatch") };
     Panicked: BounceCause::Panicked { message: s("index out of bounds") };
+    CommitRefused: BounceCause::CommitRefused { error: s("value too long") };
 }}
 
 samples_of! {

@@ -20,6 +20,7 @@ mod pooler;
 mod programs;
 mod proxy;
 mod refused;
+mod refused_values;
 mod remembered;
 mod servers;
 mod sessions;

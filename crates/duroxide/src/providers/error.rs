@@ -15,7 +15,7 @@ pub enum ProviderErrorKind {
     NotFound,
     /// A stored row cannot be decoded.
     Corrupt,
-    /// The call itself is wrong. Nothing was changed.
+    /// The call itself is wrong, or the store does not accept its values and never will. Nothing was changed.
     Invalid,
     /// Anything else that will not go away by itself.
     Other,

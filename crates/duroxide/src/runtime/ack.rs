@@ -1,7 +1,7 @@
 //! Bringing the result of an activity into the store.
 
-use duroxide_core::WorkItem;
 use duroxide_core::protection::Protection;
+use duroxide_core::{ErrorDetails, WorkItem, columns_of};
 
 use super::backoff::OutageBackoff;
 use super::commit::Insistence;
@@ -11,7 +11,7 @@ use super::keeper::KeptLock;
 use super::node::Node;
 use super::suspects::Queue;
 use super::unprotected;
-use crate::providers::{GiveBack, ProviderErrorKind};
+use crate::providers::{GiveBack, ProviderError, ProviderErrorKind};
 
 /// How often an ack that the store refuses for good is tried before the activity is given back.
 const REFUSED_ACKS: u32 = 3;
@@ -47,7 +47,8 @@ pub(super) fn note(node: &Node, key: &str, acked: Acked) {
 }
 
 /// Brings a result into the store. A failed ack is tried again as long as the lock holds: the activity has run,
-/// and must not run again because of the store.
+/// and must not run again because of the store. A result that the store does not accept becomes the failure of the
+/// activity, which says so.
 pub(super) async fn ack(
     node: &Node,
     token: &str,
@@ -76,6 +77,14 @@ pub(super) async fn ack(
         if !error.is_retryable() {
             refused += 1;
         }
+        if refused >= REFUSED_ACKS
+            && error.kind() == ProviderErrorKind::Invalid
+            && let Some(failure) = completion.as_ref().and_then(|refused| not_accepted(refused, &error))
+        {
+            completion = Some(failure);
+            refused = 0;
+            continue;
+        }
         let let_go = insistence == Insistence::GiveUp
             || Protection::ResultOutlivesFailedAck.is_off()
             || refused >= REFUSED_ACKS
@@ -90,4 +99,19 @@ pub(super) async fn ack(
             };
         }
     }
+}
+
+/// The failure of an activity whose result the store does not accept; `None` if it is that failure already.
+fn not_accepted(completion: &WorkItem, error: &ProviderError) -> Option<WorkItem> {
+    let columns = columns_of(completion);
+    let (Some(execution_id), Some(id)) = (columns.execution_id, columns.event_id) else { return None };
+    let details = ErrorDetails::Infrastructure {
+        operation: "acknowledging an activity".to_string(),
+        message: format!("the store does not accept the result: {}", error.message),
+        retryable: false,
+    };
+    if let WorkItem::ActivityFailed { details: ErrorDetails::Infrastructure { .. }, .. } = completion {
+        return None;
+    }
+    Some(WorkItem::ActivityFailed { instance: completion.instance().to_string(), execution_id, id, details })
 }

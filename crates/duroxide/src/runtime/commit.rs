@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use duroxide_core::{EventKind, Turn, TurnResult};
+use duroxide_core::{BounceCause, EventKind, Turn, TurnResult};
 
 use super::backoff::OutageBackoff;
 use super::give_back::{GivenBack, give_back};
@@ -27,6 +27,8 @@ pub(super) enum Committed {
     LockLost,
     /// The store failed until the lock was gone or the runtime let go.
     Spoiled,
+    /// The store does not accept what the turn writes. The attempt counts: the same turn will be refused again.
+    Refused,
 }
 
 /// What to do when the store fails while a turn is committed.
@@ -45,11 +47,14 @@ pub(super) struct ToCommit<'a> {
     pub(super) execution_id: u64,
     pub(super) instance: &'a str,
     pub(super) turn: &'a Turn,
+    /// How often the instance was attempted, this time included.
+    pub(super) attempts: u32,
 }
 
-/// Commits a turn. An outage is waited out with the lock renewed; it never becomes the workflow's failure.
+/// Commits a turn. An outage is waited out with the lock renewed; it never becomes the workflow's failure. What the store
+/// refuses because of its content does in the end: it is given back as an attempt, with what the store said.
 pub(super) async fn commit(node: &Node, to_commit: ToCommit<'_>, insistence: Insistence) -> Committed {
-    let ToCommit { token, execution_id, instance, turn } = to_commit;
+    let ToCommit { token, execution_id, instance, turn, attempts } = to_commit;
     let mut outage = OutageBackoff::default();
     let mut failures = 0u32;
     let mut refused = 0;
@@ -77,6 +82,12 @@ pub(super) async fn commit(node: &Node, to_commit: ToCommit<'_>, insistence: Ins
         };
         failures = failures.saturating_add(1);
         node.store_failed("committing a turn", &error);
+        if insistence == Insistence::KeepTrying && error.kind() == ProviderErrorKind::Invalid {
+            let cause = BounceCause::CommitRefused { error: error.message };
+            let delay = node.options.unregistered_backoff.delay(attempts);
+            give_back(node, Queue::Turns, token, GiveBack::bounced(delay, cause)).await;
+            return Committed::Refused;
+        }
         if !error.is_retryable() {
             refused += 1;
         }
@@ -127,7 +138,7 @@ pub(super) fn after_commit(
             node.live.forget(instance);
             return node.excuses.excuse(instance);
         }
-        Committed::LockLost => return node.live.forget(instance),
+        Committed::LockLost | Committed::Refused => return node.live.forget(instance),
     }
     for line in &turn.traces {
         traces::of_orchestration(&of, &node.node_id, line);

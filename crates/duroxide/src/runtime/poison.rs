@@ -62,6 +62,9 @@ pub(super) async fn of_turn(
     past: Past,
 ) -> Ending {
     let (attempt_count, max_attempts) = (past.attempts, node.options.max_attempts);
+    if let (None, Some(cause @ BounceCause::CommitRefused { .. })) = (&obstacle, &past.last_cause) {
+        return refused(cause, attempt_count.saturating_sub(1));
+    }
     let in_the_way = obstacle.as_ref().map(|obstacle| InTheWay::of_turn(node, item, obstacle));
     let why = why(node, in_the_way, past).await;
     let message_type = match obstacle {
@@ -86,6 +89,17 @@ pub(super) async fn of_turn(
     let message = why.before(&item.messages);
     let details = ErrorDetails::Poison { attempt_count, max_attempts, message_type, message };
     Ending { details, logged: why.logged }
+}
+
+/// Ends an instance whose turn the store did not accept in so many attempts.
+fn refused(cause: &BounceCause, attempts: u32) -> Ending {
+    let logged = cause.logged();
+    let details = ErrorDetails::Infrastructure {
+        operation: "committing a turn".to_string(),
+        message: format!("{cause} ({attempts} attempts)"),
+        retryable: false,
+    };
+    Ending { details, logged }
 }
 
 /// Ends an instance whose next turn no node can run.

@@ -175,6 +175,7 @@ async fn end_turn(node: &Arc<Node>, fetched: FetchedTurn) {
         execution_id: of.execution_id,
         instance: &of.instance_id,
         turn: &result.turn,
+        attempts,
     };
     let committed = commit(node, to_commit, Insistence::GiveUp).await;
     drop(lock);

@@ -109,6 +109,7 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn, lock: &KeptLock)
         execution_id: of.execution_id,
         instance: &of.instance_id,
         turn: &result.turn,
+        attempts,
     };
     let committed = commit(node, to_commit, insistence).await;
     after_commit(node, of, committed, result, facts);

@@ -88,6 +88,10 @@ impl Provider for FaultProvider {
     ) -> Result<(), ProviderError> {
         let faults = self.faults(Method::AckTurn);
         let ack = async {
+            if let Some(refusal) = self.refusal(events.first().map(|event| event.instance_id.as_str())) {
+                refusal.check("ack_orchestration_item", &events)?;
+                refusal.check("ack_orchestration_item", &[work.as_slice(), messages.as_slice()].concat())?;
+            }
             let mut changed = events.clone();
             self.observer.acking_turn(&mut changed);
             let ack = self.inner.ack_orchestration_item(
@@ -146,6 +150,9 @@ impl Provider for FaultProvider {
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
         let faults = self.faults(Method::AckWork);
         let ack = async {
+            if let Some(refusal) = self.refusal(completion.as_ref().map(WorkItem::instance)) {
+                refusal.check("ack_work_item", completion.as_slice())?;
+            }
             let mut changed = completion.clone();
             self.observer.acking_work(&mut changed);
             let again = changed.clone().filter(|_| faults.contains(&Fault::Duplicate));

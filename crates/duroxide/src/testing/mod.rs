@@ -44,6 +44,7 @@
 //! | [`Fault::RunDry`] | a fetch that finds nothing although there is work |
 //! | [`Fault::Corrupt`] | a row that does not decode |
 //! | [`Fault::Refuse`], [`Fault::Panic`], [`Fault::Pretend`] | a store that is broken |
+//! | [`FaultProvider::refuse_rows_above`] | a store that does not accept what one instance writes |
 //! | [`Fault::Freeze`], [`Fault::FreezeAfter`] | a process that dies before or after a call |
 //! | [`Line::cut`], [`Line::cut_commits`] | an outage, of all or of commits alone |
 
@@ -56,6 +57,7 @@ mod line;
 mod method;
 mod observer;
 mod provider;
+mod refusal;
 mod seeded;
 
 pub use clock::SteppedClock;

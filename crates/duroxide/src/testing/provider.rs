@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::observer::Nobody;
+use super::refusal::Refusal;
 use super::{Fault, FaultSource, FrozeWhen, Line, Method, Observer};
 use crate::drop_after::drop_after;
 use crate::providers::{GiveBack, Provider, ProviderError, ProviderErrorKind, WorkItem};
@@ -35,6 +36,7 @@ struct State {
     calls: BTreeMap<Method, u64>,
     given_back: BTreeMap<Method, Vec<GivenBack>>,
     instead_of_work: Option<WorkItem>,
+    refusals: Vec<Refusal>,
 }
 
 /// An instance or activity that was given back.
@@ -106,6 +108,18 @@ impl FaultProvider {
     /// The next calls of this method go wrong like this, one each. A script goes before the source.
     pub fn plan(&self, method: impl Into<Method>, faults: impl IntoIterator<Item = Fault>) {
         self.lock().script.entry(method.into()).or_default().extend(faults);
+    }
+
+    /// From now on the store accepts no row of this instance that is larger, whether a turn or an activity brings it: the
+    /// commit is an error of kind `Invalid`, however often it is tried.
+    pub fn refuse_rows_above(&self, instance: impl Into<String>, above_bytes: usize) {
+        self.lock().refusals.push(Refusal { instance: instance.into(), above_bytes });
+    }
+
+    /// What is not accepted of an instance.
+    pub(super) fn refusal(&self, instance: Option<&str>) -> Option<Refusal> {
+        let state = self.lock();
+        state.refusals.iter().find(|refusal| Some(refusal.instance.as_str()) == instance).cloned()
     }
 
     /// The line to the store, to cut and mend.

@@ -26,6 +26,7 @@ mod outages;
 mod recorder;
 mod recovery;
 mod redrive;
+mod refused;
 mod session_capacity;
 mod session_programs;
 mod sessions;

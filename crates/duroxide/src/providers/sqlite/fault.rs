@@ -48,6 +48,7 @@ pub(super) fn storage_error(operation: &str, error: rusqlite::Error) -> Provider
     let kind = match error.sqlite_error_code() {
         Some(code) if passes_by_itself(code) => ProviderErrorKind::Unavailable,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => ProviderErrorKind::Corrupt,
+        Some(code) if is_about_values(code) => ProviderErrorKind::Invalid,
         Some(_) | None => ProviderErrorKind::Other,
     };
     ProviderError::of_kind(kind, operation, format!("SQLite: {error}")).with_source(error)
@@ -69,5 +70,16 @@ fn passes_by_itself(code: ErrorCode) -> bool {
             | ErrorCode::SchemaChanged
             | ErrorCode::ReadOnly
             | ErrorCode::PermissionDenied
+    )
+}
+
+/// Whether SQLite does not accept the values: again would give the same, and other calls are not concerned.
+fn is_about_values(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::TooBig
+            | ErrorCode::ConstraintViolation
+            | ErrorCode::TypeMismatch
+            | ErrorCode::ParameterOutOfRange
     )
 }
