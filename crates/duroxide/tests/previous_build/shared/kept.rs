@@ -56,6 +56,7 @@ impl Kept {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .filter(|instance| !is_same(self.ends.get(*instance), finished.ends.get(*instance)))
+            .filter(|instance| !self.may_outrun_its_cancel(instance, finished))
             .map(|instance| {
                 format!(
                     "{instance}:\n  {}: {:?}\n  now: {:?}",
@@ -71,6 +72,20 @@ impl Kept {
             differing.len(),
             differing.join("\n")
         );
+    }
+}
+
+impl Kept {
+    /// Whether it is a child that was cancelled with its parent then, and completed before that reached it now: its
+    /// activity waits in the store beside the cancel of the parent, and either may be first.
+    fn may_outrun_its_cancel(&self, instance: &str, finished: &Finished) -> bool {
+        let cancelled = |end: &End| end.text.starts_with("canceled: ");
+        let Some((parent, _)) = instance.rsplit_once("::sub::") else { return false };
+        let parent_cancelled =
+            [self.ends.get(parent), finished.ends.get(parent)].iter().all(|end| end.is_some_and(cancelled));
+        let then = self.ends.get(instance).is_some_and(cancelled);
+        let now = finished.ends.get(instance).is_some_and(|end| end.how == "completed");
+        parent_cancelled && then && now
     }
 }
 
