@@ -87,11 +87,7 @@ impl Pair {
             }
             WorkCall::Lost => self.lost_work().await,
             WorkCall::RenewSessions { owners, extend, idle } => {
-                let owners: Vec<String> = owners.iter().map(|owner| format!("owner {owner}")).collect();
-                let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
-                let memory = self.memory.renew_session_lock(&owners, ms(*extend), ms(*idle)).await;
-                let other = self.other.renew_session_lock(&owners, ms(*extend), ms(*idle)).await;
-                self.agree("renew sessions", &memory, &other).map(drop)
+                self.renew_sessions(owners, ms(*extend), ms(*idle)).await
             }
             WorkCall::CleanupSessions => {
                 let memory = self.memory.cleanup_orphaned_sessions(Duration::ZERO).await;
@@ -99,6 +95,19 @@ impl Pair {
                 self.agree("cleanup sessions", &memory, &other).map(drop)
             }
         }
+    }
+
+    async fn renew_sessions(
+        &mut self,
+        owners: &[u8],
+        extend: Duration,
+        idle: Duration,
+    ) -> Result<(), String> {
+        let owners: Vec<String> = owners.iter().map(|owner| format!("owner {owner}")).collect();
+        let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
+        let memory = self.memory.renew_session_lock(&owners, extend, idle).await;
+        let other = self.other.renew_session_lock(&owners, extend, idle).await;
+        self.agree("renew sessions", &memory, &other).map(drop)
     }
 
     fn completion(&self, token: &Token, completion: Completion) -> Option<WorkItem> {
