@@ -23,7 +23,7 @@ impl Token {
 
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
         let (key, nonce) = text.split_once('-').ok_or(Fault::LockLost)?;
-        let key = i64::from_str_radix(key, 16).map_err(|_| Fault::LockLost)?;
+        let key = u64::from_str_radix(key, 16).map_err(|_| Fault::LockLost)?.cast_signed();
         let nonce = u64::from_str_radix(nonce, 16).map_err(|_| Fault::LockLost)?.cast_signed();
         if nonce == UNLOCKED {
             return Err(Fault::LockLost);
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_token_leads_back_to_itself() {
-        for key in [1, 77, i64::MAX] {
+        for key in [1, 77, i64::MAX, -77, i64::MIN] {
             let token = Token::new(key, LockHolder::of_start("a start"));
             assert_eq!(Token::parse(&token.text()).unwrap(), token);
         }
