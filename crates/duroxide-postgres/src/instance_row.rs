@@ -106,7 +106,7 @@ pub(crate) use instance_columns;
 
 impl InstanceRow {
     pub(crate) fn from_row(row: &Row) -> Self {
-        // Half a lock is none: whoever took it has lost it, and when it would expire the instance is taken anew.
+        // Half a lock is none: its holder has lost it, and the instance is fetched again when it would have expired.
         let part = |column: usize| row.get::<_, Option<i64>>(column);
         let lock = match (part(12), part(13), part(14), part(15), part(16)) {
             (Some(nonce), Some(visible_at), Some(position), Some(watermark), Some(count)) => {

@@ -23,7 +23,7 @@ async fn node(store: Arc<PostgresProvider>) -> Arc<Runtime> {
         .register("Victim", |ctx: OrchestrationContext, session: String| async move {
             ctx.set_custom_status("waits");
             ctx.set_kv_value("key", "value");
-            // Nobody has the tag, so that its work item stays in the queue.
+            // No worker accepts the tag, so that its work item stays in the queue.
             let queued = ctx.schedule_activity("Step", "x").with_tag("nobody");
             let session = ctx.schedule_activity_on_session("Step", "x", session).with_tag("nobody");
             let timer = ctx.schedule_timer(Duration::from_secs(3_600));

@@ -116,7 +116,7 @@ async fn an_id_that_a_caller_starts_in_an_open_transaction_holds_up_nobody_else(
     );
 }
 
-/// Somebody else locks the rows of `held` that a condition on its key names, and `go` is raised meanwhile.
+/// Another transaction locks the rows of `held` that a condition on its key names, and `go` is raised meanwhile.
 async fn check_locked(rows: &str) {
     let setting = Setting::new().await;
     let before = setting.latencies("before").await;

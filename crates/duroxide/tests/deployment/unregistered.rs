@@ -23,7 +23,7 @@ fn with_default_backoff() -> RuntimeOptions {
     RuntimeOptions { unregistered_backoff: UnregisteredBackoffConfig::default(), ..options() }
 }
 
-/// An orchestration whose one activity nobody has.
+/// An orchestration whose one activity no node has.
 fn calls_missing() -> OrchestrationRegistryBuilder {
     orchestrations().register("Calls", |ctx: OrchestrationContext, input: String| async move {
         ctx.schedule_activity("Missing", input).await
