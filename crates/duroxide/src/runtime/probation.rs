@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use duroxide_core::NodeRecord;
 
+use super::backoff::OutageBackoff;
 use super::insist::answer_in_time;
 use super::keeper::KeptLock;
 use super::node::Node;
@@ -134,7 +135,7 @@ impl SuspectPlace {
         if !node.provider.separates_suspects() || self.attempts.forgiven >= self.attempts.max {
             return std::future::pending().await;
         }
-        let mut delay = Duration::from_millis(100);
+        let mut outage = OutageBackoff::default();
         loop {
             match answer_in_time(node.provider.forgive_attempt(token)).await {
                 Ok(()) => return lock.forgive(),
@@ -146,8 +147,7 @@ impl SuspectPlace {
                 }
                 Err(error) => node.store_failed("forgiving an attempt", &error),
             }
-            tokio::time::sleep(delay).await;
-            delay = (2 * delay).min(Duration::from_secs(2));
+            tokio::time::sleep(outage.next()).await;
         }
     }
 }
