@@ -17,6 +17,7 @@ use super::backoff::OutageBackoff;
 use super::commit::Insistence;
 use super::dispatch::Slot;
 use super::give_back::abandon;
+use super::handler_task::HandlerTask;
 use super::insist::answer_in_time;
 use super::keeper::KeptLock;
 use super::life;
@@ -179,7 +180,7 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, mut slot: Slo
     }
     let number = attempts.saturating_add(forgiven);
     let attempt = Attempt { number, token: lock_token, orchestration, progress };
-    run(&node, attempt, &lock, work, handler, slot.take_place()).await;
+    run(&node, attempt, &lock, work, handler, &mut slot).await;
     drop((turn, slot));
 }
 
@@ -245,7 +246,7 @@ async fn run(
     lock: &KeptLock,
     work: Work,
     handler: Arc<dyn ActivityHandler>,
-    place: Option<SuspectPlace>,
+    slot: &mut Slot,
 ) {
     let key = work.key();
     let token = &attempt.token.clone();
@@ -254,7 +255,8 @@ async fn run(
     let facts = context.facts().clone();
     life::activity_started(node, &facts);
     let began = tokio::time::Instant::now();
-    let activity = run_handler(node, handler, context, &work, lock, &cancelled);
+    let place = slot.take_place();
+    let activity = run_handler(node, handler, context, &work, lock, &cancelled, slot);
     let ended = SuspectPlace::watch(place, node, lock, token, activity).await;
     life::handler_ended(node, &facts, ended.word(), began.elapsed());
     let completion = match ended {
@@ -365,10 +367,11 @@ async fn run_handler(
     work: &Work,
     lock: &KeptLock,
     cancelled: &CancellationToken,
+    slot: &mut Slot,
 ) -> Ended {
     let killed = node.killed.clone();
     let input = work.input.clone();
-    let mut task = node.tasks.spawn(async move {
+    let mut task = HandlerTask::spawn(node, async move {
         tokio::select! {
             biased;
             () = killed.cancelled() => Err("killed".to_string()),
@@ -378,15 +381,12 @@ async fn run_handler(
             },
         }
     });
-    let ended = |joined: Result<Result<Result<String, String>, String>, tokio::task::JoinError>| match joined
-    {
-        Ok(Ok(result)) => Ended::Returned(result),
-        Ok(Err(text)) => Ended::Panicked(text),
-        Err(error) => Ended::Panicked(error.to_string()),
-    };
     let gone = tokio::select! {
         biased;
-        joined = &mut task => return ended(joined),
+        ended = task.ended() => return match ended.flatten() {
+            Ok(result) => Ended::Returned(result),
+            Err(text) => Ended::Panicked(text),
+        },
         () = lock.lost().cancelled() => Ended::LockLost,
         () = node.releasing.cancelled() => Ended::Released,
         limit_ms = ran_too_long(work.deadlines) => Ended::RanTooLong(limit_ms),
@@ -401,8 +401,8 @@ async fn run_handler(
     };
     tokio::select! {
         biased;
-        _ended = &mut task => {}
-        () = tokio::time::sleep(grace) => task.abort(),
+        _ended = task.ended() => {}
+        () = tokio::time::sleep(grace) => task.leave(node, slot),
     }
     gone
 }

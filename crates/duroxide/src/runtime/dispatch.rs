@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use duroxide_core::{NodeRecord, columns_of};
 use futures_util::FutureExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use futures_util::future::join_all;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 use super::backoff::OutageBackoff;
@@ -26,6 +27,9 @@ const MAX_ITEMS_PER_FETCH: usize = 32;
 /// How long a suspect that may not run yet is left alone, for stores that cannot leave it in the queue.
 const SUSPECT_DELAY: Duration = Duration::from_millis(200);
 
+/// How long suspects wait until those that may not run beside them are given back.
+const LONGEST_GIVE_BACK: Duration = Duration::from_secs(1);
+
 /// What a fetch brought.
 enum Fetched {
     Turns(Vec<FetchedTurn>),
@@ -43,7 +47,7 @@ impl Fetched {
 
 /// The right to run one item, with its place among the suspects if it is one. Given back when dropped.
 pub(super) struct Slot {
-    _permit: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
     suspect: Option<SuspectPlace>,
     _session: Option<RunningSession>,
 }
@@ -52,6 +56,11 @@ impl Slot {
     /// The place that a suspect has while it is on probation.
     pub(super) fn take_place(&mut self) -> Option<SuspectPlace> {
         self.suspect.take()
+    }
+
+    /// What keeps others from the slot, for a handler that keeps it longer than its work.
+    pub(super) fn take_permit(&mut self) -> Option<OwnedSemaphorePermit> {
+        self.permit.take()
     }
 }
 
@@ -197,34 +206,46 @@ async fn fetch(
 
 async fn start_turns(node: &Arc<Node>, turns: Vec<FetchedTurn>, permits: Vec<OwnedSemaphorePermit>) {
     let nodes = nodes_to_judge(node, turns.iter().map(Previous::of_turn)).await;
+    let (mut suspects, mut refused) = (Vec::new(), Vec::new());
     for (fetched, permit) in turns.into_iter().zip(permits) {
         match admit(node, Queue::Turns, Previous::of_turn(&fetched), &nodes, permit) {
-            Ok(slot) => node.spawn_turn(turn::process(node.clone(), fetched, slot)),
-            Err(refused) => node.spawn(refuse(node.clone(), Queue::Turns, fetched.lock_token, refused)),
+            Ok(slot) if slot.suspect.is_some() => suspects.push((fetched, slot)),
+            Ok(slot) => node.spawn_work(Queue::Turns, turn::process(node.clone(), fetched, slot)),
+            Err(one) => refused.push((fetched.lock_token, one)),
         }
+    }
+    refuse_before(node, Queue::Turns, refused, suspects.len()).await;
+    for (fetched, slot) in suspects {
+        node.spawn_work(Queue::Turns, turn::process(node.clone(), fetched, slot));
     }
 }
 
 async fn start_activities(node: &Arc<Node>, work: Vec<FetchedWork>, permits: Vec<OwnedSemaphorePermit>) {
     let nodes = nodes_to_judge(node, work.iter().map(Previous::of_work)).await;
+    let (mut suspects, mut refused) = (Vec::new(), Vec::new());
     for (fetched, permit) in work.into_iter().zip(permits) {
         let session_id = columns_of(&fetched.item).session_id;
         let session = session_id.and_then(|session_id| node.sessions.begin(session_id));
         if session_id.is_some() && session.is_none() {
             // There was room when it was asked for; meanwhile another fetch has used it.
-            let no_room = Refused { delay: None, place: None };
-            node.spawn(refuse(node.clone(), Queue::Activities, fetched.lock_token, no_room));
+            refused.push((fetched.lock_token, Refused { delay: None, place: None }));
             continue;
         }
         match admit(node, Queue::Activities, Previous::of_work(&fetched), &nodes, permit) {
             Ok(slot) => {
                 let slot = Slot { _session: session, ..slot };
-                node.spawn(activity::process(node.clone(), fetched, slot));
+                if slot.suspect.is_some() {
+                    suspects.push((fetched, slot));
+                } else {
+                    node.spawn_work(Queue::Activities, activity::process(node.clone(), fetched, slot));
+                }
             }
-            Err(refused) => {
-                node.spawn(refuse(node.clone(), Queue::Activities, fetched.lock_token, refused));
-            }
+            Err(one) => refused.push((fetched.lock_token, one)),
         }
+    }
+    refuse_before(node, Queue::Activities, refused, suspects.len()).await;
+    for (fetched, slot) in suspects {
+        node.spawn_work(Queue::Activities, activity::process(node.clone(), fetched, slot));
     }
 }
 
@@ -247,15 +268,31 @@ fn admit(
     let suspicion = previous.suspicion(node, queue, nodes);
     let place = |place| SuspectPlace::new(process.clone(), place, suspicion, previous.attempts(node));
     match process.suspects().ask(queue, suspicion) {
-        Answer::MayRun(taken) => Ok(Slot { _permit: permit, suspect: taken.map(place), _session: None }),
+        Answer::MayRun(taken) => Ok(Slot { permit: Some(permit), suspect: taken.map(place), _session: None }),
         Answer::QueueTaken => Err(Refused { delay: Some(SUSPECT_DELAY), place: None }),
         Answer::NotAlone(taken) => Err(Refused { delay: Some(ALONE_DELAY), place: Some(place(taken)) }),
     }
 }
 
-/// Gives an item back uncounted: others run now.
-async fn refuse(node: Arc<Node>, queue: Queue, token: String, refused: Refused) {
+/// Gives items back before this many suspects of the same fetch begin. One of those may kill the process at once, and what is
+/// locked then is charged with it although it did not run: again and again, if the two are always fetched together.
+async fn refuse_before(node: &Arc<Node>, queue: Queue, refused: Vec<(String, Refused)>, suspects: usize) {
+    let mut given_back = Vec::with_capacity(refused.len());
+    for (token, one) in refused {
+        let (done, waiting) = oneshot::channel();
+        node.spawn(refuse(node.clone(), queue, token, one, done));
+        given_back.push(waiting);
+    }
+    if suspects > 0 && !given_back.is_empty() {
+        // A store that does not answer keeps nobody waiting for long.
+        drop(tokio::time::timeout(LONGEST_GIVE_BACK, join_all(given_back)).await);
+    }
+}
+
+/// Gives an item back uncounted: others run now. Drops `done` once the store has it.
+async fn refuse(node: Arc<Node>, queue: Queue, token: String, refused: Refused, done: oneshot::Sender<()>) {
     abandon(&node, queue, &token, GiveBack::uncounted(refused.delay)).await;
+    drop(done);
     if let Some(place) = refused.place {
         // However many there are, they are not fetched and given back in a loop.
         pause_unless_stopping(&node, SUSPECT_DELAY).await;

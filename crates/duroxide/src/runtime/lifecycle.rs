@@ -18,7 +18,7 @@ use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
 use super::suspects::Queue;
-use super::turn_threads::TurnThreads;
+use super::threads::NodeThreads;
 use super::{
     OrchestrationDescriptor, RuntimeOptions, dispatch, gauges, health, heartbeat, retention, sessions,
     sweeper, turn_watch,
@@ -29,6 +29,9 @@ use crate::providers::{LockHolder, Provider};
 
 /// Fetches of each queue in flight: one waits in the store while the other's items are started.
 const FETCHERS_PER_QUEUE: usize = 2;
+/// Handlers that block, are not waited for any more and whose slots go to others, at most. Each keeps a thread until it
+/// returns; above this many, a handler keeps its slot as well.
+const MAX_HANDLERS_LEFT: usize = 256;
 /// How long giving work back may take after a shutdown's time has passed.
 const RELEASE_TIME: Duration = Duration::from_millis(500);
 /// The time that a shutdown without one gets.
@@ -89,6 +92,7 @@ impl Runtime {
         options.process.names().orchestrations.reserve(&orchestrations.list_names());
         options.process.names().activities.reserve(&activities.list_names());
         let start_id = format!("{:032x}", options.process.entropy());
+        let tokio = tokio::runtime::Handle::current();
         let node = Arc::new(Node {
             handlers: Handlers::new(orchestrations.clone(), &activities),
             activities,
@@ -109,12 +113,10 @@ impl Runtime {
             releasing: CancellationToken::new(),
             killed: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            turn_threads: TurnThreads::new(
-                &tokio::runtime::Handle::current(),
-                options.orchestration_concurrency,
-            )
-            .map(Arc::new),
-            tokio: tokio::runtime::Handle::current(),
+            turn_threads: NodeThreads::new(&tokio, "duroxide-turns", options.orchestration_concurrency),
+            activity_threads: NodeThreads::new(&tokio, "duroxide-work", options.worker_concurrency),
+            handlers_left: Arc::new(Semaphore::new(MAX_HANDLERS_LEFT)),
+            tokio,
             provider,
             options,
         });
@@ -131,11 +133,8 @@ impl Runtime {
         };
         for queue in [Queue::Turns, Queue::Activities].into_iter().filter(runs) {
             for _ in 0..FETCHERS_PER_QUEUE {
-                match queue {
-                    // Beside the turns that it starts: they need no other thread to be woken.
-                    Queue::Turns => node.spawn_turn(dispatch::run(node.clone(), queue)),
-                    Queue::Activities => node.spawn(dispatch::run(node.clone(), queue)),
-                }
+                // Beside the work that it starts: that needs no other thread to be woken.
+                node.spawn_work(queue, dispatch::run(node.clone(), queue));
             }
         }
         spawn_background(&node);
@@ -157,7 +156,7 @@ impl Runtime {
         let (killed, tasks) = (self.node.killed.clone(), self.node.tasks.clone());
         let ended = tokio.spawn(async move { shut_down(&self.node, timeout).await }).await;
         if let Err(error) = ended {
-            // The tokio runtime has ended, and every task with it but those of turns, which have threads of their own.
+            // The tokio runtime has ended, and every task with it but turns and activities, which have threads of their own.
             tracing::debug!(target: "duroxide::runtime", %error, "the shutdown was cut off");
             killed.cancel();
             wait_without_tokio(&tasks);
@@ -281,10 +280,10 @@ fn spawn_background(node: &Arc<Node>) {
     // These outlive `stopping`: work in progress needs its locks and claims until it is done.
     let keeper = node.keeper.clone();
     node.spawn_until_releasing(lasting("locks", move || keeper.clone().run()));
-    if let Some(threads) = &node.turn_threads {
-        let (of_node, threads) = (node.clone(), threads.clone());
+    if node.turn_threads.is_some() {
+        let of_node = node.clone();
         node.spawn_until_releasing(lasting("turns that do not yield", move || {
-            turn_watch::run(of_node.clone(), threads.clone())
+            turn_watch::run(of_node.clone())
         }));
     }
     // Without them, claims that the process before left under this name end by themselves.

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `lifecycle` starts the loops of `dispatch`, which hand each fetched instance to `turn` (decided
 //! in `verdict`) and each activity to `activity`. `give_back` gives back what is not done, `poison` ends what never will be. `keeper` renews locks,
-//! `turn_threads` runs the turns and `turn_watch` gives up those that do not yield,
+//! `threads` runs turns and activities apart from tokio's workers, `turn_watch` gives up turns that do not yield,
 //! `sessions` claims, `heartbeat` tells other nodes what this one can do (`handlers`), and `live` holds executions between turns.
 
 mod ack;
@@ -14,6 +14,7 @@ mod dispatch;
 mod excuses;
 mod gauges;
 mod give_back;
+mod handler_task;
 mod handlers;
 mod health;
 mod heartbeat;
@@ -38,9 +39,9 @@ mod retention;
 mod sessions;
 mod suspects;
 mod sweeper;
+mod threads;
 mod traces;
 mod turn;
-mod turn_threads;
 mod turn_watch;
 mod unprotected;
 mod verdict;

@@ -17,7 +17,8 @@ use super::live::LiveExecutions;
 use super::observability::Counters;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
-use super::turn_threads::TurnThreads;
+use super::suspects::Queue;
+use super::threads::NodeThreads;
 use crate::clock::SystemClock;
 use crate::providers::{LockHolder, Provider};
 
@@ -51,7 +52,11 @@ pub(super) struct Node {
     pub(super) killed: CancellationToken,
     pub(super) tasks: TaskTracker,
     /// Where turns run; without it, with all other tasks.
-    pub(super) turn_threads: Option<Arc<TurnThreads>>,
+    pub(super) turn_threads: Option<NodeThreads>,
+    /// Where activities run; without it, with all other tasks.
+    pub(super) activity_threads: Option<NodeThreads>,
+    /// The right to leave a handler behind that blocks: its slot goes to others, its thread does not.
+    pub(super) handlers_left: Arc<Semaphore>,
     /// Where the tasks run; the caller of a shutdown may have no tokio context.
     pub(super) tokio: tokio::runtime::Handle,
 }
@@ -62,9 +67,13 @@ impl Node {
         self.tasks.spawn(self.until_killed(task));
     }
 
-    /// Runs a task of turns, like [`Self::spawn`], where it can block nothing else.
-    pub(super) fn spawn_turn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        match &self.turn_threads {
+    /// Runs a task of turns or activities, like [`Self::spawn`], where it can block nothing else.
+    pub(super) fn spawn_work(&self, queue: Queue, task: impl Future<Output = ()> + Send + 'static) {
+        let threads = match queue {
+            Queue::Turns => &self.turn_threads,
+            Queue::Activities => &self.activity_threads,
+        };
+        match threads {
             Some(threads) => threads.spawn(self.tasks.track_future(self.until_killed(task))),
             None => self.spawn(task),
         }

@@ -10,10 +10,8 @@ use tokio::time::Instant;
 
 use super::dispatch::Slot;
 use super::node::Node;
-use super::turn_threads::TurnThreads;
 
-/// How often the programs are looked at. Turns take well below a millisecond, and this is how long those that are ready
-/// wait when programs keep every thread.
+/// How often the programs are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Turns that were given up and whose place goes to others, at most. Each keeps a thread until its program returns; above
 /// this many, a node takes fewer turns at a time.
@@ -139,11 +137,10 @@ impl Returned {
 }
 
 /// Looks at the programs as long as turns are in progress.
-pub(super) async fn run(node: Arc<Node>, threads: Arc<TurnThreads>) {
+pub(super) async fn run(node: Arc<Node>) {
     loop {
         node.keeper.a_turn_is_kept().await;
         tokio::time::sleep(LOOK_INTERVAL).await;
-        threads.replace_stuck();
         for overdue in node.keeper.give_up_overdue(node.options.max_turn_time) {
             overdue.report(&node);
         }
