@@ -18,6 +18,10 @@ use crate::token::Token;
 use crate::turn_commit::TurnCommit;
 use crate::working_set::{Wanted, WorkingSet};
 
+/// A turn that writes more rows, or more bytes, is committed on a connection of its own: some 50 ms of the server's time.
+const LARGE_ROWS: usize = 2_000;
+const LARGE_BYTES: usize = 4 << 20;
+
 /// A call that waits for a transaction.
 pub(crate) struct Call {
     pub(crate) operation: &'static str,
@@ -153,6 +157,26 @@ impl Task {
             | Self::RenewWork { .. }
             | Self::AsideMessages { .. }
             | Self::AsideWork { .. } => 0,
+        }
+    }
+
+    /// Whether its transaction takes so long that others may not have to wait for it.
+    pub(crate) fn is_large(&self) -> bool {
+        match self {
+            Self::AckTurn { commit, .. } => commit.rows() > LARGE_ROWS || commit.bytes() > LARGE_BYTES,
+            Self::RefuseTurn { .. }
+            | Self::GiveBackTurn { .. }
+            | Self::RenewTurn { .. }
+            | Self::Enqueue { .. }
+            | Self::EnqueueWork { .. }
+            | Self::AckWork { .. }
+            | Self::RefuseWork { .. }
+            | Self::GiveBackWork { .. }
+            | Self::RenewWork { .. }
+            | Self::Progress { .. }
+            | Self::ForgiveAttempt { .. }
+            | Self::AsideMessages { .. }
+            | Self::AsideWork { .. } => false,
         }
     }
 

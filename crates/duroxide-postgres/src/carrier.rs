@@ -142,12 +142,26 @@ pub(crate) struct Carrier {
     pub(crate) upkeep: crate::upkeep::Upkeep,
     /// What others must be told, and have not been told yet.
     pub(crate) news: crate::news::News,
+    /// Where the fetches wait, if that is not here.
+    pub(crate) fetches_wait_at: Option<Arc<Inbox>>,
 }
 
 impl Carrier {
     /// The carrier of a store.
     pub(crate) fn new(store: &PostgresProvider, target: Arc<Target>, conn: Conn<'static>) -> Self {
-        let (options, inbox) = (store.options.clone(), &store.inbox);
+        Self { conn: Some(conn), ..Self::of_inbox(store, target, &store.inbox) }
+    }
+
+    /// The carrier of large turns. It commits them beside all other calls, to which it is as another process: those about
+    /// the same instances wait until its transaction has ended, see [`crate::blocked`]. It connects when it has something to
+    /// do.
+    pub(crate) fn of_large_turns(store: &PostgresProvider, target: Arc<Target>, inbox: &Arc<Inbox>) -> Self {
+        let fetches_wait_at = Some(Arc::clone(&store.inbox));
+        Self { fetches_wait_at, ..Self::of_inbox(store, target, inbox) }
+    }
+
+    fn of_inbox(store: &PostgresProvider, target: Arc<Target>, inbox: &Arc<Inbox>) -> Self {
+        let options = store.options.clone();
         let patience = match &options.clock {
             Some(_) => MANUAL_PATIENCE,
             None => options.poll_interval,
@@ -163,10 +177,11 @@ impl Carrier {
             waiters: Arc::clone(&store.waiters),
             endings: Arc::clone(&store.endings),
             inbox: Arc::clone(inbox),
-            conn: Some(conn),
+            conn: None,
             expected: crate::group::Expected::default(),
             memory: Arc::clone(&store.memory),
             upkeep: crate::upkeep::Upkeep::default(),
+            fetches_wait_at: None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! all rows are remembered, the first is spared: the second finds out whether they are still as remembered.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
 use duroxide_core::OrchestrationStatus;
@@ -22,7 +23,7 @@ use crate::parked::{Lane, ParkedFetch};
 use crate::serve::{self, ServedTurns, ServedWork};
 use crate::sessions::{self, Claims, Fetched};
 use crate::statistics::count_conflict;
-use crate::values::Ms;
+use crate::values::{Ms, NEVER, from_column};
 use crate::working_set::Wanted;
 
 /// How often a transaction is tried again when others are in its way.
@@ -110,8 +111,8 @@ impl Carrier {
     async fn run_calls(&mut self, mut calls: Vec<Call>) -> Option<Vec<Call>> {
         let mut reserved = BTreeSet::new();
         let (begun, mut conflicts, mut blind) = (Instant::now(), 0, 0);
-        // What is remembered is tried once.
-        let mut trust = true;
+        // What is remembered is tried once, unless that would be much in vain.
+        let mut trust = !calls.iter().any(|call| call.work.is_large());
         loop {
             self.blocked.hold_back(&mut calls);
             if let Err(fault) = self.connect().await {
@@ -279,7 +280,17 @@ impl Carrier {
         self.turns.due_later(effects.turns_due, effects.turns_soon, now);
         self.work.due_later(effects.work_due, effects.work_soon, now);
         self.waiters.wake(&effects.changed);
+        self.tell_fetches(&effects, now);
         self.announce(&effects, now, left_turns, left_work).await;
+    }
+
+    /// Tells the fetches of this process, if they wait elsewhere, what they may look for.
+    fn tell_fetches(&self, effects: &Effects, now: Ms) {
+        let Some(inbox) = &self.fetches_wait_at else { return };
+        inbox.wake(true, true);
+        if effects.turns_soon > now && effects.turns_soon < NEVER {
+            inbox.wake_turns_after(Duration::from_millis(from_column(effects.turns_soon - now)));
+        }
     }
 
     /// Serves a fetch while items of sessions are queued, in a transaction of its own.

@@ -29,7 +29,7 @@
 //! | `working_set`, `instance_row`, `execution_row` | the rows of a transaction |
 //! | `memory`, `serve` | rows that need not be read again; fetches that need not look |
 //! | `messages`, `outcome`, `late`, `turn_commit`, `release`, `work`, `set_aside`, `append`, `redrive` | what calls change in them |
-//! | `writes`, `write_one`, `one_statement`, `write_group`, `flush` | what is then written |
+//! | `writes`, `write_one`, `one_statement`, `write_group`, `write_pieces`, `flush` | what is then written |
 //! | `take`, `fetch_turn`, `fetch_work`, `sessions` | fetches |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
 //! | `sweep`, `sweep_take`, `health`, `repair` | what nobody can do, takes or has, and what is done about it |
@@ -115,6 +115,7 @@ mod work;
 mod working_set;
 mod write_group;
 mod write_one;
+mod write_pieces;
 mod writes;
 
 pub use caller::PostgresTransaction;

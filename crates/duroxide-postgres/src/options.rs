@@ -18,7 +18,8 @@ pub struct PostgresOptions {
     /// different schemas of one database know nothing of each other.
     pub schema: String,
     /// How many connections may be open for reads and management calls, at least 1. 8 by default. Two more are
-    /// open all the time: one carries the calls of the runtime, one listens for other processes.
+    /// open all the time: one carries the calls of the runtime, one listens for other processes. A third one is
+    /// opened with the first turn that writes more than 2,000 rows or 4 MiB.
     pub pool_size: usize,
     /// How long a call waits for a connection of the pool, and for a new one to be made. 5 s by default.
     pub connect_timeout: Duration,

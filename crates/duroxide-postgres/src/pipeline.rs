@@ -99,17 +99,15 @@ impl Pipeline {
                 std::task::Poll::Pending => Pending::Waiting(answer),
             });
         }
-        let all = async {
-            let mut answers = Vec::with_capacity(pending.len());
-            for one in pending {
-                answers.push(match one {
-                    Pending::Done(answer) => answer,
-                    Pending::Waiting(answer) => answer.await,
-                });
-            }
-            Answers(answers)
-        };
-        conn.answer(all).await
+        let mut answers = Vec::with_capacity(pending.len());
+        for one in pending {
+            answers.push(match one {
+                Pending::Done(answer) => answer,
+                // Each statement has its own time on the server.
+                Pending::Waiting(answer) => conn.answer(answer).await?,
+            });
+        }
+        Ok(Answers(answers))
     }
 }
 

@@ -33,6 +33,8 @@ const MAX_CONFLICTS: u32 = 20;
 /// its connections; dropping it closes them.
 pub struct PostgresProvider {
     pub(crate) inbox: Arc<Inbox>,
+    /// Where large turns wait to be committed beside all other calls.
+    large: Arc<Inbox>,
     pool: Pool<Manager>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) endings: Arc<Endings>,
@@ -72,7 +74,8 @@ impl PostgresProvider {
         let endings = Arc::new(Endings::default());
         let memory = Arc::new(SharedMemory::default());
         let tasks = Vec::new();
-        let mut store = Self { inbox, pool, waiters, endings, memory, counters, options, tasks };
+        let large = Arc::new(Inbox::default());
+        let mut store = Self { inbox, large, pool, waiters, endings, memory, counters, options, tasks };
         store.drop_expired().await?;
         store.start(target, conn);
         Ok(store)
@@ -86,8 +89,10 @@ impl PostgresProvider {
             Arc::clone(&self.waiters),
             Arc::clone(&self.counters),
         );
+        let large = Carrier::of_large_turns(self, Arc::clone(&target), &self.large);
         let carrier = Carrier::new(self, target, conn);
         self.tasks.push(tokio::spawn(carrier.run()));
+        self.tasks.push(tokio::spawn(large.run()));
         self.tasks.push(tokio::spawn(listener.run()));
     }
 
@@ -153,7 +158,8 @@ impl PostgresProvider {
         work: Task,
     ) -> Result<Told, ProviderError> {
         let (answer, waiting) = oneshot::channel();
-        self.inbox.send(Call::new(operation, work, answer));
+        let inbox = if work.is_large() { &self.large } else { &self.inbox };
+        inbox.send(Call::new(operation, work, answer));
         waiting.await.map_err(|_| closed(operation))?
     }
 
@@ -243,6 +249,7 @@ pub(crate) async fn end<T>(conn: &Conn<'_>, outcome: Result<T, Fault>) -> Result
 impl Drop for PostgresProvider {
     fn drop(&mut self) {
         self.inbox.stop();
+        self.large.stop();
         self.tasks.iter().for_each(JoinHandle::abort);
         self.pool.close();
     }

@@ -63,6 +63,11 @@ impl TurnCommit {
         })
     }
 
+    /// How many events, work items and messages it writes.
+    pub(crate) fn rows(&self) -> usize {
+        self.history_delta.events().len() + self.worker_items.len() + self.orchestrator_items.len()
+    }
+
     /// What it weighs in a group.
     pub(crate) fn bytes(&self) -> usize {
         let items = self.worker_items.iter().chain(&self.orchestrator_items);

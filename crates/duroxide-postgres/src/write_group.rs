@@ -12,6 +12,8 @@ use crate::route_turn;
 use crate::values::{Ms, from_column, from_text, owned_text, to_column};
 use crate::working_set::{WorkingSet, reservations};
 use crate::write_one::Execution;
+use crate::write_pieces::{Piece, Pieces};
+use crate::writes::{HistoryRow, InboxRow, NewWork};
 
 /// As many parameters as [`WorkingSet::write_group`] gives.
 pub(crate) const WRITE_GROUP: &str = "SELECT clock, work_ids, work_nonces FROM {s}.write_group($1, $2, $3, $4, $5, $6, $7, $8, $9, \
@@ -65,43 +67,35 @@ impl WorkingSet<'_> {
         };
         let mut gone = column!(writes.deleted_work, (id, nonce) => [*id, nonce.unwrap_or(NONE)]);
         gone.sort_unstable();
-        let mut values = values![self.now, reserved, false, changed_queues(&rows)];
-        values.extend(changed_routes(&rows));
-        values.extend(values![gone.concat()]);
-        values.extend(values![column!(writes.covered, (key, lock) => covered_numbers(*key, lock)).concat()]);
-        values.extend(instance_values(&rows));
-        values.extend(self.message_values());
-        values.extend(self.event_values());
-        values.extend(execution_values(&new));
-        values.extend(execution_values(&stored));
-        values.extend(self.work_values());
+        let covered = column!(writes.covered, (key, lock) => covered_numbers(*key, lock)).concat();
+        let changes = Changes { reserved, rows, gone: gone.concat(), covered, new, stored };
+        let mut pieces = Pieces::of(writes);
+        let first = self.statement_values(&changes, &pieces.next().unwrap_or_default());
+        let place = pipeline.add(WRITE_GROUP, first);
+        for piece in pieces {
+            pipeline.add(WRITE_GROUP, self.statement_values(&Changes::default(), &piece));
+        }
+        Some(Written::Group { place })
+    }
+
+    /// The parameters of one statement.
+    fn statement_values(&self, changes: &Changes<'_>, added: &Piece<'_>) -> Vec<Value> {
+        let rows = &changes.rows;
+        let mut values = values![self.now, changes.reserved.clone(), false, changed_queues(rows)];
+        values.extend(changed_routes(rows));
+        values.extend(values![changes.gone.clone(), changes.covered.clone()]);
+        values.extend(instance_values(rows));
+        values.extend(message_values(added.messages));
+        values.extend(event_values(added.events));
+        values.extend(execution_values(&changes.new));
+        values.extend(execution_values(&changes.stored));
+        values.extend(self.work_values(added.work));
         let new = rows.iter().filter(|row| row.pending.created);
         values.extend(values![new.map(|row| row.pending.first_input).collect::<Vec<_>>()]);
-        Some(Written::Group { place: pipeline.add(WRITE_GROUP, values) })
+        values
     }
 
-    fn message_values(&self) -> Vec<Value> {
-        let rows = &self.writes.inbox;
-        let numbers = column!(rows, row => [
-            row.key,
-            row.visible_at,
-            row.position,
-            row.kind.code(),
-            row.execution_id.unwrap_or(NONE),
-            row.event_id.unwrap_or(NONE),
-        ]);
-        values![numbers.concat(), column!(rows, row => row.json.clone())]
-    }
-
-    fn event_values(&self) -> Vec<Value> {
-        let rows = &self.writes.history;
-        let numbers =
-            column!(rows, (key, execution, event, _) => [*key, to_column(*execution), to_column(*event)]);
-        values![numbers.concat(), column!(rows, (_, _, _, json) => json.clone())]
-    }
-
-    fn work_values(&self) -> Vec<Value> {
-        let rows = &self.writes.new_work;
+    fn work_values(&self, rows: &[NewWork]) -> Vec<Value> {
         let numbers = column!(rows, row => [
             to_column(row.execution_id),
             to_column(row.activity_id),
@@ -117,6 +111,36 @@ impl WorkingSet<'_> {
             column!(rows, row => row.json.clone()),
         ]
     }
+}
+
+/// What a statement changes besides adding rows. The first one of a transaction changes all, and so locks and checks the rows
+/// before anything is added.
+#[derive(Default)]
+struct Changes<'a> {
+    reserved: Vec<i64>,
+    rows: Vec<&'a InstanceRow>,
+    gone: Vec<i64>,
+    covered: Vec<i64>,
+    new: Vec<Execution<'a>>,
+    stored: Vec<Execution<'a>>,
+}
+
+fn message_values(rows: &[InboxRow]) -> Vec<Value> {
+    let numbers = column!(rows, row => [
+        row.key,
+        row.visible_at,
+        row.position,
+        row.kind.code(),
+        row.execution_id.unwrap_or(NONE),
+        row.event_id.unwrap_or(NONE),
+    ]);
+    values![numbers.concat(), column!(rows, row => row.json.clone())]
+}
+
+fn event_values(rows: &[HistoryRow]) -> Vec<Value> {
+    let numbers =
+        column!(rows, (key, execution, event, _) => [*key, to_column(*execution), to_column(*event)]);
+    values![numbers.concat(), column!(rows, (_, _, _, json) => json.clone())]
 }
 
 /// Where the answer of the statement stands.

@@ -22,7 +22,7 @@ pub(crate) struct Writes {
     pub(crate) timers: Vec<(i64, u64, Option<u64>)>,
     /// Instances whose whole inbox is deleted.
     pub(crate) emptied: Vec<i64>,
-    pub(crate) history: Vec<(i64, u64, u64, String)>,
+    pub(crate) history: Vec<HistoryRow>,
     /// Executions that begin unless they exist.
     pub(crate) next_executions: Vec<(i64, u64)>,
     /// Key, by how much the version grows, the status.
@@ -47,6 +47,9 @@ pub(crate) struct Writes {
     pub(crate) admitted_early: Vec<(String, i64, Ms)>,
     pub(crate) expire_early: bool,
 }
+
+/// An event: key, execution, number, JSON.
+pub(crate) type HistoryRow = (i64, u64, u64, String);
 
 /// A message for an inbox.
 #[derive(Debug)]
