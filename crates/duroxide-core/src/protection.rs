@@ -36,11 +36,15 @@ pub enum Protection {
     DuplicatesAreDropped,
     /// 39: a cancel in the inbox comes before the program.
     CancelComesFirst,
+    /// 41: what the store will never accept is not tried forever.
+    RefusedDataEnds,
+    /// 46: what a turn writes has a limit in bytes.
+    TurnsHaveALimit,
 }
 
 impl Protection {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::UnknownInstancesStopNobody,
         Self::NoIterationLimit,
         Self::FailedRenewalIsNoCancellation,
@@ -57,6 +61,8 @@ impl Protection {
         Self::OnlyTheHolderCommits,
         Self::DuplicatesAreDropped,
         Self::CancelComesFirst,
+        Self::RefusedDataEnds,
+        Self::TurnsHaveALimit,
     ];
 
     /// Whether it is switched off on this thread. Never, without the feature `test-hooks`.

@@ -7,6 +7,7 @@ use duroxide::ActivityContext;
 use duroxide::runtime::registry::ActivityRegistry;
 
 use crate::expect::{failed, succeeded};
+use crate::generate_hostile::REFUSED_ABOVE_BYTES;
 use crate::nodes::accepts_tags;
 use crate::program::{ACTIVITY, Act, Does, NEW_ACTIVITY, PANIC_MARK};
 use crate::world::Life;
@@ -42,6 +43,10 @@ async fn run(life: Arc<Life>, ctx: ActivityContext, input: String) -> Result<Str
     }
     let schedule = world.ledger(|ledger| ledger.nth_schedule(&act.tag, key.clone()));
     check_attempt(&life, &ctx, &act, schedule);
+    if act.does == Does::Hang {
+        world.count("activity that never ends");
+        return end(&life, &act).await;
+    }
     tokio::select! {
         biased;
         () = ctx.cancelled() => {
@@ -78,6 +83,8 @@ fn check_attempt(life: &Life, ctx: &ActivityContext, act: &Act, schedule: u32) {
 async fn end(life: &Life, act: &Act) -> Result<String, String> {
     match act.does {
         Does::Succeed => Ok(succeeded(act)),
+        Does::SucceedAtLength => Ok("x".repeat(REFUSED_ABOVE_BYTES)),
+        Does::Hang => std::future::pending().await,
         Does::KillUntilFixed if life.upgraded => Ok(succeeded(act)),
         Does::Fail => Err(failed(act)),
         Does::Panic => panic!("{PANIC_MARK} {}", act.tag),

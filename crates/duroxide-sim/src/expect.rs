@@ -6,6 +6,9 @@ use crate::program::{
     Act, Does, End, OLD_VERSIONS, PANIC_MARK, Program, ProgramId, Step, VERSIONS, event_data, queue_message,
 };
 
+/// How the error begins where the store does not accept what was to be stored.
+const NOT_ACCEPTED: &str = "infrastructure:";
+
 /// A value, as far as it is known.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expect {
@@ -64,6 +67,9 @@ pub(crate) fn of_program(program: &Program, neighbours: &dyn Neighbours) -> Expe
             if kills(step) {
                 return Expect::ErrorBegins("poison: ".to_string());
             }
+            if *step == Step::TooLarge {
+                return Expect::ErrorBegins("the turn writes ".to_string());
+            }
             results.push(of_step(step, neighbours));
         }
         version = part.next_version.clone();
@@ -72,6 +78,7 @@ pub(crate) fn of_program(program: &Program, neighbours: &dyn Neighbours) -> Expe
         End::Return => Expect::Ok(Box::new(Expect::Each(results))),
         End::Fail(text) => error(text),
         End::Panic(text) => error(&format!("orchestration panicked: {PANIC_MARK} {text}")),
+        End::ReturnAtLength => Expect::ErrorBegins(NOT_ACCEPTED.to_string()),
         // Only a cancel ends it.
         End::Spin => Expect::AnyOf(Vec::new()),
     }
@@ -98,6 +105,7 @@ fn kills(step: &Step) -> bool {
         | Step::KvGet { .. }
         | Step::KvOf { .. }
         | Step::Status { .. }
+        | Step::TooLarge
         | Step::KillTurnUntilFixed
         | Step::ReplayedWrongUntilFixed(_) => false,
     }
@@ -136,6 +144,8 @@ fn of_step(step: &Step, neighbours: &dyn Neighbours) -> Expect {
         Step::Detached { .. } => Expect::Exactly(json!({ "ok": "detached" })),
         Step::Guid => Expect::Guid,
         Step::Now => Expect::Now,
+        // Ends its program.
+        Step::TooLarge => Expect::AnyOf(Vec::new()),
         Step::KillTurn => Expect::ErrorBegins("poison: ".to_string()),
         Step::Retry { act, attempts } if act.fails_first >= *attempts => error(&failed(act)),
         Step::Retry { act, .. } => of_activity(act),
@@ -156,6 +166,9 @@ fn of_step(step: &Step, neighbours: &dyn Neighbours) -> Expect {
 fn of_activity(act: &Act) -> Expect {
     match act.does {
         Does::Succeed | Does::KillUntilFixed => Expect::Exactly(json!({ "ok": succeeded(act) })),
+        Does::SucceedAtLength => Expect::ErrorBegins(NOT_ACCEPTED.to_string()),
+        // Only a cancel ends its program.
+        Does::Hang => Expect::AnyOf(Vec::new()),
         Does::Fail => error(&failed(act)),
         Does::Panic => error(&format!("activity panicked: {PANIC_MARK} {}", act.tag)),
         Does::Kill => Expect::ErrorBegins("poison: ".to_string()),

@@ -13,6 +13,8 @@ const MENDED_ONE_IN: u64 = 6;
 const SPINNER_ONE_IN: u64 = 8;
 /// One simulation in so many has an activity that takes an hour.
 const LONG_ONE_IN: u64 = 8;
+/// One simulation in so many has a program that asks for what is never given.
+const HOSTILE_ONE_IN: u64 = 6;
 /// How deep children nest.
 const MAX_DEPTH: u32 = 2;
 
@@ -35,6 +37,17 @@ pub(crate) struct Workload {
     /// release.
     pub(crate) mended: Vec<String>,
     old_release: bool,
+    /// Instances of which the store does not accept everything.
+    pub(crate) refused: Vec<String>,
+}
+
+/// What decides about the special programs of a workload: sequences of their own, so that the one does not shift what the
+/// other gives.
+pub(crate) struct Besides {
+    pub(crate) mended: Rng,
+    pub(crate) spinner: Rng,
+    pub(crate) long: Rng,
+    pub(crate) hostile: Rng,
 }
 
 /// How a program names the instances that it starts.
@@ -91,8 +104,8 @@ pub(crate) enum Reach<'a> {
 }
 
 impl Workload {
-    /// From sequences of their own, so that the one does not shift what the other gives.
-    pub(crate) fn of(rng: &mut Rng, mended: &mut Rng, spinner: &mut Rng, long: &mut Rng) -> Self {
+    pub(crate) fn of(rng: &mut Rng, besides: &mut Besides) -> Self {
+        let Besides { mended, spinner, long, hostile } = besides;
         let mut workload = Self { old_release: mended.one_in(MENDED_ONE_IN), ..Self::default() };
         for _ in 0..rng.range(2, 6) {
             workload.add_root(rng);
@@ -128,6 +141,9 @@ impl Workload {
         }
         if long.one_in(LONG_ONE_IN) {
             workload.add_long(long);
+        }
+        if hostile.one_in(HOSTILE_ONE_IN) {
+            workload.add_hostile(hostile);
         }
         // A stable order: the order of generation decides among equal times.
         workload.calls.sort_by_key(|call| call.at_ms);

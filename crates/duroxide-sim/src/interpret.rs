@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use duroxide::{BackoffStrategy, DurableFuture, OrchestrationContext, RetryPolicy};
+use duroxide_core::limits;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::generate_hostile::REFUSED_ABOVE_BYTES;
 use crate::program::{
     ACTIVITY, Act, End, Input, NEW_ACTIVITY, ORCHESTRATION, PANIC_MARK, ProgramId, Step, TAG,
 };
@@ -43,6 +45,7 @@ pub(crate) async fn run(life: Arc<Life>, ctx: OrchestrationContext, input: Strin
     }
     match &program.end {
         End::Return => Ok(Value::Array(results).to_string()),
+        End::ReturnAtLength => Ok("x".repeat(REFUSED_ABOVE_BYTES)),
         End::Fail(text) => Err(text.clone()),
         End::Panic(text) => panic!("{PANIC_MARK} {text}"),
         End::Spin => ctx.continue_as_new(Input::first(id).to_json()).await,
@@ -116,6 +119,7 @@ impl Scene {
             }
             Step::Guid => async move { result_value(ctx.new_guid().await.map(Value::String)) }.boxed(),
             Step::Now => async move { json!({ "now": now_ms(&ctx).await }) }.boxed(),
+            Step::TooLarge => too_large(ctx).boxed(),
             Step::KillTurnUntilFixed if self.life.upgraded => {
                 std::future::ready(json!({ "ok": "fixed" })).boxed()
             }
@@ -162,6 +166,14 @@ impl Scene {
             }
         }
     }
+}
+
+/// Schedules more bytes than one turn may write.
+async fn too_large(ctx: OrchestrationContext) -> Value {
+    let input = "x".repeat(limits::MAX_PAYLOAD_BYTES);
+    let count = limits::MAX_STEP_BYTES / limits::MAX_PAYLOAD_BYTES + 1;
+    let all = (0..count).map(|_| ctx.schedule_activity(ACTIVITY, input.as_str())).collect();
+    json!({ "ok": ctx.join(all).await.len() })
 }
 
 fn input_of(act: &Act) -> String {

@@ -7,7 +7,7 @@
 //!
 //! | file | its job |
 //! |---|---|
-//! | `program`, `generate`, `generate_mended` | what is run, from the seed |
+//! | `program`, `generate`, `generate_mended`, `generate_spinner`, `generate_long`, `generate_hostile` | what is run, from the seed |
 //! | `interpret`, `activities`, `nodes`, `clients`, `redrive` | running it |
 //! | `faults`, `store` | what goes wrong |
 //! | `ledger`, `expect`, `audit` | what was promised, and whether it was kept |
@@ -21,6 +21,7 @@ mod counters;
 mod expect;
 mod faults;
 mod generate;
+mod generate_hostile;
 mod generate_long;
 mod generate_mended;
 mod generate_spinner;

@@ -45,6 +45,8 @@ pub(crate) enum End {
     Return,
     Fail(String),
     Panic(String),
+    /// With an output that the store does not accept.
+    ReturnAtLength,
     /// It does not: it continues as new without waiting for anything, until it is cancelled.
     Spin,
 }
@@ -111,6 +113,8 @@ pub(crate) enum Step {
     Status {
         text: String,
     },
+    /// Schedules more than one turn may write.
+    TooLarge,
     /// A turn that kills its process, whenever it is run.
     KillTurn,
     /// The same, but not on a node that is upgraded: the new release has the fix.
@@ -145,6 +149,10 @@ impl Act {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Does {
     Succeed,
+    /// With a result that the store does not accept.
+    SucceedAtLength,
+    /// It never ends, and does not care whether anybody waits for it.
+    Hang,
     Fail,
     Panic,
     /// It kills its process, whenever it is run.

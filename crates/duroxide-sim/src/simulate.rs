@@ -9,7 +9,7 @@ use duroxide_core::protection::Protection;
 
 use crate::audit::Kind;
 use crate::counters::Counters;
-use crate::generate::{Call, Send, Workload};
+use crate::generate::{Besides, Call, Send, Workload};
 use crate::generate_long::LONG_MS;
 use crate::program::PANIC_MARK;
 use crate::rng::Rng;
@@ -114,7 +114,9 @@ pub fn simulate(setup: Setup) -> Report {
 
 async fn run(setup: Setup) -> Report {
     let sequence = |number| Rng::new(setup.seed, number);
-    let mut workload = Workload::of(&mut sequence(3), &mut sequence(4), &mut sequence(5), &mut sequence(6));
+    let mut besides =
+        Besides { mended: sequence(4), spinner: sequence(5), long: sequence(6), hostile: sequence(7) };
+    let mut workload = Workload::of(&mut sequence(3), &mut besides);
     let roots = workload.roots().len();
     workload.leave_out(&setup.leave_out);
     let world = Arc::new(World::new(&setup, &workload));

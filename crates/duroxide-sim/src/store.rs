@@ -11,6 +11,7 @@ use duroxide::testing::{Fault, FaultProvider, FaultSource, FrozeWhen, Method, Ob
 use duroxide_core::{ItemKind, columns_of};
 use futures_util::FutureExt;
 
+use crate::generate_hostile::REFUSED_ABOVE_BYTES;
 use crate::names::event_name;
 use crate::simulate::Breakage;
 use crate::world::{Actor, Life, World};
@@ -32,7 +33,10 @@ fn open(witness: Witness) -> Arc<FaultProvider> {
     let store = FaultProvider::new(witness.world.store.clone())
         .on_line(witness.world.line(witness.actor))
         .with_source(witness.clone())
-        .observed_by(witness);
+        .observed_by(witness.clone());
+    for instance in &witness.world.refused {
+        store.refuse_rows_above(instance, REFUSED_ABOVE_BYTES);
+    }
     Arc::new(store)
 }
 

@@ -69,6 +69,8 @@ pub(crate) struct World {
     /// Whether some instances fail until the nodes are upgraded.
     pub(crate) mends: bool,
     pub(crate) programs: Vec<Arc<Program>>,
+    /// Instances of which the store does not accept everything.
+    pub(crate) refused: Vec<String>,
     pub(crate) failed: Notify,
     state: Mutex<State>,
 }
@@ -111,6 +113,7 @@ impl World {
             breakage: setup.breakage,
             mends,
             programs: workload.programs.iter().cloned().map(Arc::new).collect(),
+            refused: workload.refused.clone(),
             failed: Notify::new(),
             state: Mutex::new(State {
                 rng: Rng::new(setup.seed, 2),

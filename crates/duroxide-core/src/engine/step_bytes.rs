@@ -6,6 +6,7 @@
 
 use super::slot::{Command, Schedule};
 use crate::model::limits::MAX_STEP_BYTES;
+use crate::protection::Protection;
 
 /// The bytes that the program has written since the last message.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ impl StepBytes {
         }
         let bytes: usize = commands.iter().skip(counted).map(bytes_of).sum();
         self.written = self.written.saturating_add(bytes);
-        self.is_over = self.written > MAX_STEP_BYTES;
+        self.is_over = self.written > MAX_STEP_BYTES && !Protection::TurnsHaveALimit.is_off();
         // One value that is too large by itself is left to its own check, which says which it is.
         if !self.is_over || bytes > MAX_STEP_BYTES {
             return Vec::new();

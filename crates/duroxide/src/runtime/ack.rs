@@ -79,6 +79,7 @@ pub(super) async fn ack(
         }
         if refused >= REFUSED_ACKS
             && error.kind() == ProviderErrorKind::Invalid
+            && !Protection::RefusedDataEnds.is_off()
             && let Some(failure) = completion.as_ref().and_then(|refused| not_accepted(refused, &error))
         {
             completion = Some(failure);

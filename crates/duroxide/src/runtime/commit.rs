@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use duroxide_core::protection::Protection;
 use duroxide_core::{BounceCause, EventKind, Turn, TurnResult};
 
 use super::backoff::OutageBackoff;
@@ -82,7 +83,9 @@ pub(super) async fn commit(node: &Node, to_commit: ToCommit<'_>, insistence: Ins
         };
         failures = failures.saturating_add(1);
         node.store_failed("committing a turn", &error);
-        if insistence == Insistence::KeepTrying && error.kind() == ProviderErrorKind::Invalid {
+        let is_about_data =
+            error.kind() == ProviderErrorKind::Invalid && !Protection::RefusedDataEnds.is_off();
+        if insistence == Insistence::KeepTrying && is_about_data {
             let cause = BounceCause::CommitRefused { error: error.message };
             let delay = node.options.unregistered_backoff.delay(attempts);
             give_back(node, Queue::Turns, token, GiveBack::bounced(delay, cause)).await;
