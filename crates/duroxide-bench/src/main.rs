@@ -20,7 +20,7 @@ const USAGE: &str = "usage: duroxide-bench floor [--store STORE] [--dir DIRECTOR
        duroxide-bench eternal [--dir DIRECTORY] [--count EXECUTIONS]
        duroxide-bench poisoned-neighbours [--dir DIRECTORY] [--count HEALTHY]
        duroxide-bench kills   [--dir DIRECTORY] [--count ORCHESTRATIONS] [--seconds SECONDS]
-       duroxide-bench hostile PROBE [--dir DIRECTORY] [--seconds SECONDS]
+       duroxide-bench hostile PROBE [--store STORE] [--dir DIRECTORY] [--seconds SECONDS]
 
 Each exits with 1 if what it checks does not hold. --dir is where the files are made (default: the system's
 directory for temporary files).
@@ -38,7 +38,10 @@ kills    20,000 orchestrations in 600 s, four processes on one SQLite file, each
          nothing acknowledged is missing, nothing runs after its completion was recorded, all end as they must
 hostile  surroundings that take minutes to show what they do
          snapshot   a transaction elsewhere keeps its snapshot for 600 s at full load on PostgreSQL: at least 0.7 of the
-                    throughput before, and 0.95 of it a minute after the end";
+                    throughput before, and 0.95 of it a minute after the end
+         large-turns
+                    a turn of 1.2 GB fails at once and names its limit, in 1 GB of memory, and neighbours end within 200 ms;
+                    beside a turn that schedules 200,000 activities they end within 500 ms";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

@@ -14,8 +14,8 @@ pub(crate) mod report;
 pub(crate) mod server;
 pub(crate) mod store;
 
-pub(crate) use options::Options;
 use options::Part;
+pub(crate) use options::{Kind, Options};
 use report::Report;
 
 /// Why a benchmark could not be run; its figures are another matter.

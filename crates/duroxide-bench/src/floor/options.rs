@@ -49,7 +49,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn parse(name: &str) -> Result<Self, String> {
+    pub(crate) fn parse(name: &str) -> Result<Self, String> {
         match name {
             "sqlite" => Ok(Self::Sqlite),
             "postgres" => Ok(Self::Postgres),

@@ -3,8 +3,14 @@
 //! | file | what it does |
 //! |---|---|
 //! | `options` | the command line |
+//! | `neighbour` | an instance that is started again and again, and how long it takes |
+//! | `memory` | how much memory the process has used |
+//! | `large_turns` | turns that are too large, and turns that are very large |
 //! | `snapshot` | an old snapshot on the PostgreSQL server keeps dead rows from being removed |
 
+mod large_turns;
+mod memory;
+mod neighbour;
 mod options;
 mod snapshot;
 
@@ -14,6 +20,7 @@ pub(crate) use options::{Options, Probe};
 /// Runs a probe; whether what it checks holds.
 pub(crate) async fn run(options: Options) -> Result<bool, Failure> {
     match options.probe {
+        Probe::LargeTurns => large_turns::run(&options).await,
         Probe::Snapshot => snapshot::run(&options).await,
     }
 }

@@ -3,16 +3,20 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::floor::Kind;
+
 /// What is hostile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
     Snapshot,
+    LargeTurns,
 }
 
 /// Which probe, how long, and where.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) probe: Probe,
+    pub(crate) store: Kind,
     pub(crate) dir: PathBuf,
     /// How long the hostile part lasts.
     pub(crate) lasts: Duration,
@@ -23,13 +27,16 @@ impl Options {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let probe = match arguments.next().as_deref() {
             Some("snapshot") => Probe::Snapshot,
+            Some("large-turns") => Probe::LargeTurns,
             Some(other) => return Err(format!("unknown probe '{other}'")),
             None => return Err("which probe?".to_string()),
         };
-        let mut options = Self { probe, dir: std::env::temp_dir(), lasts: Duration::from_secs(600) };
+        let (store, dir) = (Kind::Sqlite, std::env::temp_dir());
+        let mut options = Self { probe, store, dir, lasts: Duration::from_secs(600) };
         while let Some(flag) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{flag} needs a value"))?;
             match flag.as_str() {
+                "--store" => options.store = Kind::parse(&value)?,
                 "--dir" => options.dir = PathBuf::from(value),
                 "--seconds" => {
                     let seconds = value.parse().ok().filter(|seconds| *seconds >= 1);
