@@ -106,7 +106,9 @@ impl OwnNode {
         match self.client.wait_for_orchestration(id, PATIENCE).await.expect("it ends") {
             OrchestrationStatus::Completed { output, .. } => Ok(output),
             OrchestrationStatus::Failed { details, .. } => Err(details.display_message()),
-            other => panic!("{id}: {other:?}"),
+            other @ (OrchestrationStatus::NotFound | OrchestrationStatus::Running { .. }) => {
+                panic!("{id}: {other:?}")
+            }
         }
     }
 
