@@ -1,9 +1,7 @@
 //! The reading half of the management calls.
 
-use duroxide::providers::support::Status;
-use duroxide::providers::{
-    ExecutionInfo, InstanceInfo, InstanceTree, OldestReady, QueueDepths, SystemMetrics,
-};
+use duroxide_provider::support::Status;
+use duroxide_provider::{ExecutionInfo, InstanceInfo, InstanceTree, OldestReady, QueueDepths, SystemMetrics};
 use tokio_postgres::Row;
 
 use crate::connection::Conn;

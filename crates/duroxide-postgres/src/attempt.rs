@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use duroxide::failpoint;
-use duroxide::providers::{TurnRequest, WorkRequest};
 use duroxide_core::OrchestrationStatus;
+use duroxide_provider::failpoint;
+use duroxide_provider::{TurnRequest, WorkRequest};
 use tokio_postgres::Row;
 
 use crate::call::{Call, Told};

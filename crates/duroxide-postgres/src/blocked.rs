@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use duroxide::providers::ProviderError;
+use duroxide_provider::ProviderError;
 use tokio::time::Instant;
 
 use crate::call::{Call, Task};

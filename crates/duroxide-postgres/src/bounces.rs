@@ -1,7 +1,7 @@
 //! What of an instance was given back, and when it is tried again.
 
-use duroxide::providers::{ActivityBounce, Bounce, Bounces};
 use duroxide_core::BounceCause;
+use duroxide_provider::{ActivityBounce, Bounce, Bounces};
 use tokio_postgres::Row;
 
 use crate::admin::unknown;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::{Enqueued, GiveBack, ProviderError};
 use duroxide_core::ItemKind;
+use duroxide_provider::{Enqueued, GiveBack, ProviderError};
 use tokio::sync::oneshot;
 
 use crate::blocked::Waited;

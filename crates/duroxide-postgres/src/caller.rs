@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use duroxide::providers::{CallerTransaction, Enqueued, ProviderError};
 use duroxide_core::WorkItem;
+use duroxide_provider::{CallerTransaction, Enqueued, ProviderError};
 use tokio_postgres::Transaction;
 
 use crate::call::{Answer, Task, Told};

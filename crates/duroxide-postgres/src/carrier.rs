@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use duroxide::metric;
-use duroxide::providers::support::Waiters;
-use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
+use duroxide_provider::metric;
+use duroxide_provider::support::Waiters;
+use duroxide_provider::{ProviderError, TurnRequest, WorkRequest};
 use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;

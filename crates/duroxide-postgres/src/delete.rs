@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
 use duroxide_core::limits::DEFAULT_BULK_INSTANCES;
+use duroxide_provider::{DeleteInstanceResult, InstanceFilter};
 
 use crate::admin::{children_of, instance_tree, parent_id, trees};
 use crate::connection::Conn;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use duroxide::metric;
-use duroxide::providers::{TurnRequest, WorkRequest};
+use duroxide_provider::metric;
+use duroxide_provider::{TurnRequest, WorkRequest};
 
 use crate::statistics::{Counters, add};
 use crate::values::{Ms, NEVER};

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use duroxide::providers::support::Status;
 use duroxide_core::OrchestrationStatus;
+use duroxide_provider::support::Status;
 use tokio::sync::oneshot;
 
 use crate::execution_row::ExecutionRow;

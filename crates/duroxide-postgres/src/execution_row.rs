@@ -1,6 +1,6 @@
 //! The row of one execution: how it stands, and how long its history is.
 
-use duroxide::providers::support::Status;
+use duroxide_provider::support::Status;
 use semver::Version;
 use tokio_postgres::Row;
 

@@ -1,6 +1,6 @@
 //! Why a call failed, before it is known which call it was.
 
-use duroxide::providers::{ProviderError, ProviderErrorKind};
+use duroxide_provider::{ProviderError, ProviderErrorKind};
 use tokio_postgres::error::SqlState;
 
 /// Why a call failed. The operation's name is added where the call is answered.

@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
-use duroxide::providers::{
+use duroxide_core::{BounceCause, ItemKind, WhenUndecodable, WorkItem, limits, pack_version};
+use duroxide_provider::{
     ExpiredLock, FetchedTurn, HeldHistory, HistoryPart, KvEntry, LockHolder, OrchestrationItem, TurnFacts,
     TurnRequest,
 };
-use duroxide_core::{BounceCause, ItemKind, WhenUndecodable, WorkItem, limits, pack_version};
 use tokio_postgres::Row;
 
 use crate::connection::Conn;

@@ -1,7 +1,7 @@
 //! Locking ready work items.
 
-use duroxide::providers::{ExpiredLock, FetchedWork, OrchestrationRef, TagFilter, WorkRequest};
 use duroxide_core::{BounceCause, WorkItem};
+use duroxide_provider::{ExpiredLock, FetchedWork, OrchestrationRef, TagFilter, WorkRequest};
 use tokio_postgres::Row;
 
 use crate::fetch_turn::Look;

@@ -1,7 +1,7 @@
 //! How much is ready that a filter leaves out, by pinned version.
 
-use duroxide::providers::FilteredOut;
 use duroxide_core::{DispatcherCapabilityFilter, pack_version, unpack_version};
+use duroxide_provider::FilteredOut;
 
 use crate::connection::Conn;
 use crate::fault::Fault;

@@ -7,8 +7,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
 use duroxide_core::OrchestrationStatus;
+use duroxide_provider::{ProviderError, TurnRequest, WorkRequest};
 use tokio::time::Instant;
 
 use crate::blocked::AfterLockWait;

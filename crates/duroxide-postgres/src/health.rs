@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use duroxide::providers::{HealthFacts, Overdue};
 use duroxide_core::ItemKind;
 use duroxide_core::health::{QueuedFor, QueuedMessage};
+use duroxide_provider::{HealthFacts, Overdue};
 
 use crate::connection::Conn;
 use crate::fault::Fault;

@@ -1,7 +1,7 @@
 //! The row of an instance as the queue sees it: how full its inbox is, when it is ready, who holds it.
 
-use duroxide::providers::support::Status;
 use duroxide_core::{ParentLink, Route};
+use duroxide_provider::support::Status;
 use tokio_postgres::Row;
 
 use crate::fetch_turn::RawMessage;

@@ -1,9 +1,9 @@
 //! Messages that come after their instance has ended.
 
-use duroxide::providers::SendOutcome;
-use duroxide::providers::support::Status;
 use duroxide_core::redrive::kept_since_failure;
 use duroxide_core::{Columns, ErrorDetails, ItemKind};
+use duroxide_provider::SendOutcome;
+use duroxide_provider::support::Status;
 
 use crate::fault::Fault;
 use crate::messages::{FullInbox, check_room};

@@ -1,5 +1,9 @@
 //! The PostgreSQL store of duroxide: one cluster, many processes.
 //!
+//! | this crate owns | it must not have |
+//! |---|---|
+//! | the schema and its migrations, SQL, connections | the runtime, the client, the engine, another store |
+//!
 //! ```no_run
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
@@ -124,12 +128,5 @@ pub use options::{GroupLimits, PostgresOptions, Tls};
 pub use set_aside::SetAsideItem;
 pub use statistics::PostgresStatistics;
 pub use store::PostgresProvider;
-/// The documents' examples compile.
-#[cfg(doctest)]
-mod documents {
-    #[doc = include_str!("../../../docs/postgres.md")]
-    struct Postgres;
-}
-
 /// The version of tokio-postgres that this store is built with, for transactions of the caller.
 pub use tokio_postgres;

@@ -1,9 +1,9 @@
 //! Listing instances page by page: an index is walked from behind the cursor on, and what it does not decide is
 //! looked at row by row, a bounded number of them.
 
-use duroxide::providers::support::{Place, Status, id_cursor};
-use duroxide::providers::{InstancePage, InstanceQuery, ProviderError};
 use duroxide_core::limits::MAX_INSTANCES_SEEN_PER_PAGE;
+use duroxide_provider::support::{Place, Status, id_cursor};
+use duroxide_provider::{InstancePage, InstanceQuery, ProviderError};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -176,7 +176,7 @@ impl Walk {
 
     /// Where a page goes on that is not full: behind the last instance it looked at, if it did not come to the
     /// end.
-    async fn last_seen(&self, conn: &Conn<'_>) -> Result<Option<duroxide::providers::Cursor>, Fault> {
+    async fn last_seen(&self, conn: &Conn<'_>) -> Result<Option<duroxide_provider::Cursor>, Fault> {
         // Few stores have as many instances; those that have them pay for one more walk over an index.
         const COUNT: &str = "SELECT count(*) FROM (SELECT 1 FROM {s}.instances LIMIT $1::bigint) x";
         let limit = count(MAX_INSTANCES_SEEN_PER_PAGE);
@@ -221,7 +221,7 @@ impl Walk {
         self
     }
 
-    fn cursor(&self, row: &Row) -> duroxide::providers::Cursor {
+    fn cursor(&self, row: &Row) -> duroxide_provider::Cursor {
         match &self.begin {
             Begin::ById { .. } => id_cursor(&from_text(row.get(0))),
             Begin::Behind(_) => Place { created_at: row.get(6), number: row.get(9) }.cursor(),

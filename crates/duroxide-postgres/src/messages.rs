@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use duroxide::providers::SendOutcome;
-use duroxide::providers::support::Placed;
 use duroxide_core::{
     Columns, INITIAL_EXECUTION_ID, ItemKind, Route, WithoutInstance, columns_of, limits,
     reply_to_colliding_start, start_fingerprint,
 };
+use duroxide_provider::SendOutcome;
+use duroxide_provider::support::Placed;
 
 use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;

@@ -1,27 +1,25 @@
-//! One function for every store: which one it is, the URL says.
+//! Opening a store by a URL that also names its schema.
 
 use std::sync::Arc;
 
-use duroxide::providers::{Provider, ProviderError, ProviderErrorKind};
+use duroxide_provider::{Provider, ProviderError, ProviderErrorKind};
 
 use crate::options::PostgresOptions;
 use crate::store::PostgresProvider;
 
-/// Opens the store that a URL names.
+/// Opens the store that a URL names. `duroxide::open_store` opens stores of every kind.
 ///
 /// | URL | store |
 /// |---|---|
-/// | `sqlite:path`, `sqlite::memory:` | SQLite, with the feature `sqlite`, which is on by default |
-/// | `postgres://user:password@host:port/database` | PostgreSQL, in the schema `duroxide` |
-/// | the same with `?schema=name` | PostgreSQL, in that schema |
-/// | the same with `?sslmode=verify-full` | PostgreSQL, encrypted, the server's certificate and name checked: see [`Tls`](crate::Tls) |
+/// | `postgres://user:password@host:port/database` | in the schema `duroxide` |
+/// | the same with `?schema=name` | in that schema |
+/// | the same with `?sslmode=verify-full` | encrypted, the server's certificate and name checked: see [`Tls`](crate::Tls) |
 ///
-/// ```
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// let store = duroxide_postgres::open("sqlite::memory:").await.unwrap();
+/// ```no_run
+/// # async fn f() -> Result<(), duroxide_provider::ProviderError> {
+/// let store = duroxide_postgres::open("postgres://app@db.example/app?schema=billing").await?;
 /// let client = duroxide::Client::new(store);
-/// assert!(client.list_all_instances().await.unwrap().is_empty());
-/// # });
+/// # Ok(()) }
 /// ```
 pub async fn open(url: &str) -> Result<Arc<dyn Provider>, ProviderError> {
     let kind = url.split(':').next().unwrap_or_default();
@@ -30,12 +28,10 @@ pub async fn open(url: &str) -> Result<Arc<dyn Provider>, ProviderError> {
             let (url, options) = split(url);
             Ok(Arc::new(PostgresProvider::new(&url, Some(options)).await?))
         }
-        #[cfg(feature = "sqlite")]
-        "sqlite" => Ok(Arc::new(duroxide::providers::sqlite::SqliteProvider::new(url, None).await?)),
         _ => Err(ProviderError::of_kind(
             ProviderErrorKind::Invalid,
             "open",
-            format!("'{kind}' names no store: a URL begins with `sqlite:` or `postgres:`"),
+            format!("'{kind}' names no PostgreSQL store: its URL begins with `postgres:`"),
         )),
     }
 }

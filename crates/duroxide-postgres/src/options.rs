@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::clock::Clock;
+use duroxide_provider::clock::Clock;
 
 /// Options of a [`PostgresProvider`](crate::PostgresProvider).
 ///

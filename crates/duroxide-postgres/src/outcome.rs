@@ -1,8 +1,8 @@
 //! What became of an item that was enqueued, told by the transaction that did it.
 
-use duroxide::providers::support::Placed;
-use duroxide::providers::{Enqueued, StartOutcome};
 use duroxide_core::{Event, FirstInput, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, ItemKind, WorkItem};
+use duroxide_provider::support::Placed;
+use duroxide_provider::{Enqueued, StartOutcome};
 
 use crate::fault::Fault;
 use crate::item::EncodedItem;

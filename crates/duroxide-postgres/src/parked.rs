@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use duroxide::providers::{ProviderError, TurnRequest, WorkRequest};
+use duroxide_provider::{ProviderError, TurnRequest, WorkRequest};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 

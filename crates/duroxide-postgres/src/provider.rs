@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use duroxide::providers::support::{one_turn, one_work};
-use duroxide::providers::{
-    Enqueued, FetchedTurn, FetchedWork, GiveBack, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,
-    WorkRequest,
-};
 use duroxide_core::{
     DispatcherCapabilityFilter, Event, ExecutionMetadata, NodeInfo, NodeRecord, OrchestrationStatus,
     ScheduledActivityIdentifier, UnprocessableWork, WorkItem,
+};
+use duroxide_provider::support::{one_turn, one_work};
+use duroxide_provider::{
+    Enqueued, FetchedTurn, FetchedWork, GiveBack, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    RedriveInstance, SessionFetchConfig, SweepRequest, SystemStats, TagFilter, TurnRequest, WaitUntil,
+    WorkRequest,
 };
 
 use crate::call::{Answer, Task};

@@ -1,13 +1,13 @@
 //! The management trait, forwarded.
 
 use async_trait::async_trait;
-use duroxide::providers::{
+use duroxide_core::health::QueuedFor;
+use duroxide_core::{DispatcherCapabilityFilter, Event};
+use duroxide_provider::{
     Bounces, DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
     InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
     PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
-use duroxide_core::health::QueuedFor;
-use duroxide_core::{DispatcherCapabilityFilter, Event};
 
 use crate::repair::EncodedRepair;
 use crate::store::{PostgresProvider, transaction};

@@ -1,6 +1,6 @@
 //! Deleting old executions, never the current one.
 
-use duroxide::providers::{InstanceFilter, PruneOptions, PruneResult};
+use duroxide_provider::{InstanceFilter, PruneOptions, PruneResult};
 
 use crate::connection::Conn;
 use crate::delete::bulk_limit;

@@ -1,9 +1,9 @@
 //! Failed instances that go on, and the messages kept for them.
 
-use duroxide::providers::RedriveInstance;
-use duroxide::providers::support::Status;
 use duroxide_core::redrive::KeptMessages;
 use duroxide_core::{ItemKind, Route, WorkItem, columns_of, pack_version, route_after_turn, state_changes};
+use duroxide_provider::RedriveInstance;
+use duroxide_provider::support::Status;
 use semver::Version;
 
 use crate::connection::Conn;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duroxide::providers::GiveBack;
+use duroxide_provider::GiveBack;
 
 use crate::connection::Conn;
 use crate::fault::Fault;

@@ -1,7 +1,7 @@
 //! Putting back what the history proves is missing from the queues.
 
-use duroxide::providers::RepairInstance;
 use duroxide_core::{ItemKind, columns_of};
+use duroxide_provider::RepairInstance;
 
 use crate::connection::Conn;
 use crate::effects::Effects;

@@ -1,7 +1,7 @@
 //! What a server must be for the store to work on it. Asked when the store is opened, before anything is changed or
 //! acknowledged.
 
-use duroxide::providers::{ProviderError, ProviderErrorKind};
+use duroxide_provider::{ProviderError, ProviderErrorKind};
 use tokio_postgres::SimpleQueryMessage;
 
 use crate::connection::{Conn, Target};

@@ -1,7 +1,7 @@
 //! What the role of the store must be allowed to do. Asked when the store is opened: a right that is missing would
 //! otherwise be noticed in the middle of some work.
 
-use duroxide::providers::ProviderError;
+use duroxide_provider::ProviderError;
 
 use crate::connection::Conn;
 use crate::fault::Fault;

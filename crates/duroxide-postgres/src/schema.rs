@@ -1,7 +1,7 @@
 //! The schema: numbered migrations, carried out by one process at a time.
 
-use duroxide::failpoint;
-use duroxide::providers::{ProviderError, ProviderErrorKind};
+use duroxide_provider::failpoint;
+use duroxide_provider::{ProviderError, ProviderErrorKind};
 
 use crate::connection::Conn;
 use crate::fault::Fault;

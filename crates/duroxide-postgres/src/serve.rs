@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use duroxide::providers::{OrchestrationRef, TurnRequest, WorkRequest};
 use duroxide_core::limits;
+use duroxide_provider::{OrchestrationRef, TurnRequest, WorkRequest};
 
 use crate::fetch_turn::{self, RawMessage, RawTurn};
 use crate::fetch_work::{RawWork, accepted};

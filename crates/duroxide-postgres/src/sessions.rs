@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use duroxide::providers::{SessionFetchConfig, SessionOverlap, Suspects, WorkRequest};
+use duroxide_provider::{SessionFetchConfig, SessionOverlap, Suspects, WorkRequest};
 
 use tokio_postgres::Row;
 

@@ -1,6 +1,6 @@
 //! What a store counts about itself.
 
-use duroxide::metric;
+use duroxide_provider::metric;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a store has done since it was opened.

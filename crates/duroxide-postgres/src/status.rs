@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use duroxide::providers::SystemStats;
-use duroxide::providers::support::Status;
 use duroxide_core::{ErrorDetails, Event, OrchestrationStatus, WorkItem, carried_messages, unread_messages};
+use duroxide_provider::SystemStats;
+use duroxide_provider::support::Status;
 use tokio_postgres::Row;
 
 use crate::connection::Conn;

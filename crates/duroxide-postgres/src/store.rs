@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::{Pool, Timeouts};
-use duroxide::failpoint;
-use duroxide::providers::support::Waiters;
-use duroxide::providers::{ProviderError, ProviderErrorKind};
+use duroxide_provider::failpoint;
+use duroxide_provider::support::Waiters;
+use duroxide_provider::{ProviderError, ProviderErrorKind};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::support::{millis, one_turn};
-use duroxide::providers::{FetchedTurn, FetchedWork, LockHolder, ProviderError, SweepRequest};
 use duroxide_core::EndingRule;
+use duroxide_provider::support::{millis, one_turn};
+use duroxide_provider::{FetchedTurn, FetchedWork, LockHolder, ProviderError, SweepRequest};
 use tokio_postgres::Row;
 
 use crate::admin::now_ms;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use duroxide::providers::{FetchedTurn, FetchedWork, ProviderError, TurnRequest, WorkRequest};
 use duroxide_core::limits;
+use duroxide_provider::{FetchedTurn, FetchedWork, ProviderError, TurnRequest, WorkRequest};
 use tokio::time::Instant;
 
 use crate::call::Task;

@@ -1,6 +1,6 @@
 //! Lock tokens: the row's key, so that a lookup is by primary key, and a random number that is compared.
 
-use duroxide::providers::{ExpiredLock, LockHolder};
+use duroxide_provider::{ExpiredLock, LockHolder};
 
 use crate::fault::Fault;
 use crate::values::{Ms, from_column, random_bits};

@@ -1,11 +1,11 @@
 //! The commit of a turn: everything it did, or nothing.
 
-use duroxide::providers::support::Status;
 use duroxide_core::redrive::{KeptMessages, kept_after_failure};
 use duroxide_core::{
     Event, ExecutionMetadata, ItemKind, Route, ScheduledActivityIdentifier, WorkItem, cancel_reaches,
     columns_of, pack_version, route_after_turn, state_changes,
 };
+use duroxide_provider::support::Status;
 
 use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;

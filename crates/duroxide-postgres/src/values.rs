@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use duroxide::providers::support::millis;
+use duroxide_provider::support::millis;
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use duroxide::providers::support::is_reached;
-use duroxide::providers::{Provider as _, ProviderError, WaitUntil};
 use duroxide_core::OrchestrationStatus;
+use duroxide_provider::support::is_reached;
+use duroxide_provider::{Provider as _, ProviderError, WaitUntil};
 
 use crate::store::PostgresProvider;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use duroxide::providers::{GiveBack, WaitingByTag};
 use duroxide_core::{ScheduledActivityIdentifier, columns_of};
+use duroxide_provider::{GiveBack, WaitingByTag};
 use tokio_postgres::Row;
 
 use crate::connection::Conn;

@@ -1,22 +1,24 @@
 //! Durable execution inside your process.
 //!
 //! Orchestrations are plain async functions that survive crashes by deterministic replay; activities do the side
-//! effects. The store is SQLite inside the process, memory for tests, or anything that implements
-//! [`providers::Provider`].
+//! effects. The store is SQLite inside the process, PostgreSQL for many processes, memory for tests, or anything that
+//! implements [`providers::Provider`].
 //!
-//! | this crate owns | `duroxide-core` owns |
+//! | this crate owns | it must not have |
 //! |---|---|
-//! | stores, tasks, time, the network of calls | what is stored, and what a turn does |
+//! | the runtime, the client, the faults of tests | rules about what a turn does: `duroxide-core` |
+//! | the choice of a store: features, [`open_store`] | SQL, or the traits of stores: `duroxide-provider` |
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `sqlite`, default | `providers::sqlite`: the crate `duroxide-sqlite` |
+//! | `postgres` | `providers::postgres`: the crate `duroxide-postgres` |
+//! | `logging`, default | [`runtime::observability::init_logging`] |
+//! | `provider-test` | `provider_validation`: the contract of stores as tests |
+//! | `test-hooks` | `testing`: a store that fails as told |
 
 pub mod client;
-pub mod clock;
-#[cfg(any(feature = "provider-test", feature = "test-hooks"))]
-mod drop_after;
-#[doc(hidden)]
-pub mod failpoint;
-pub mod metric;
-#[cfg(feature = "provider-test")]
-pub mod provider_validation;
+mod open;
 pub mod providers;
 pub mod runtime;
 #[cfg(feature = "test-hooks")]
@@ -33,6 +35,12 @@ pub use duroxide_core::{
     RetryPolicy, SUB_ORCH_AUTO_PREFIX, SemverRange, UnprocessableWork, build_child_instance_id,
     current_build_version, is_auto_generated_sub_orch_id,
 };
+#[doc(hidden)]
+pub use duroxide_provider::failpoint;
+pub use duroxide_provider::{clock, metric};
+#[cfg(feature = "provider-test")]
+pub use duroxide_provider::{provider_validation, provider_validation_tests};
+pub use open::open_store;
 pub use providers::{
     Cursor, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
     InstanceTree, ProviderAdmin, PruneOptions, PruneResult, QueueDepths, ScheduledActivityIdentifier,
@@ -56,6 +64,9 @@ mod documents {
     struct Sagas;
     #[doc = include_str!("../../../docs/metrics.md")]
     struct MetricsAndLogs;
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../../../docs/postgres.md")]
+    struct Postgres;
     #[cfg(feature = "test-hooks")]
     #[doc = include_str!("../../../docs/reliability.md")]
     struct Reliability;

@@ -2,6 +2,10 @@
 
 use super::{File, Finding};
 
+/// The contract of stores and those who keep it. What they may depend on says [`super::dependencies`].
+const STORES: [&str; 3] =
+    ["crates/duroxide-provider/src/", "crates/duroxide-sqlite/src/", "crates/duroxide-postgres/src/"];
+
 /// Names that would tie a side to the other.
 pub(super) fn engine_and_providers_do_not_meet(file: &File) -> Vec<Finding> {
     if !file.is_rust() {
@@ -12,11 +16,9 @@ pub(super) fn engine_and_providers_do_not_meet(file: &File) -> Vec<Finding> {
             &["Provider", "ProviderError", "ProviderAdmin", "providers"],
             "the core names a store; return what shall happen as a value and let the runtime carry it out",
         )
-    } else if file.path.starts_with("crates/duroxide/src/providers/")
-        || file.path.starts_with("crates/duroxide-postgres/src/")
-    {
+    } else if STORES.iter().any(|store| file.path.starts_with(store)) {
         (
-            &["engine", "run_turn", "crate::runtime"],
+            &["engine", "run_turn", "duroxide::runtime"],
             "a store names the engine or the runtime; it gets what it must index from pure functions of the model",
         )
     } else {
@@ -55,8 +57,10 @@ mod tests {
     #[test]
     fn a_store_names_no_engine() {
         let text = "use duroxide_core::columns_of;\nuse crate::engine::Turn;\n";
-        check("crates/duroxide/src/providers/sqlite/ack.rs", text, &[(2, "`engine`")]);
+        check("crates/duroxide-sqlite/src/ack.rs", text, &[(2, "`engine`")]);
         check("crates/duroxide-postgres/src/lib.rs", "run_turn();\n", &[(1, "`run_turn`")]);
+        let text_of_runtime = "use duroxide::runtime::Runtime;\n";
+        check("crates/duroxide-provider/src/memory/a.rs", text_of_runtime, &[(1, "`duroxide::runtime`")]);
         check("crates/duroxide/src/runtime/a.rs", text, &[]);
     }
 }

@@ -3,7 +3,7 @@
 use super::{File, Finding};
 
 /// The list.
-const HOME: &str = "crates/duroxide/src/metric.rs";
+const HOME: &str = "crates/duroxide-provider/src/metric.rs";
 /// What records past it.
 const CALLS: [&str; 3] = ["metrics::counter!", "metrics::gauge!", "metrics::histogram!"];
 

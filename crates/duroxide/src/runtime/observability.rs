@@ -1,4 +1,4 @@
-//! Logging and counters. Nothing global is installed unless [`init_logging`] is called.
+//! Logging and counters. Nothing global is installed unless `init_logging` is called.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -49,7 +49,8 @@ impl Default for ObservabilityConfig {
 
 /// Installs a global subscriber that writes to standard error.
 ///
-/// Fails when the level is not a valid filter or the program has installed a subscriber already.
+/// Fails when the level is not a valid filter or the program has installed a subscriber already. Feature `logging`.
+#[cfg(feature = "logging")]
 pub fn init_logging(config: &ObservabilityConfig) -> Result<(), String> {
     use tracing_subscriber::{EnvFilter, fmt};
     let filter = EnvFilter::try_new(&config.log_level)

@@ -9,7 +9,7 @@ use duroxide_core::{ItemKind, columns_of};
 
 use super::provider::unless_pretended;
 use super::{Fault, FaultProvider, Method, deliver};
-use crate::providers::outcome::enqueue_and_read;
+use crate::providers::support::enqueue_and_read;
 use crate::providers::{
     Enqueued, ExecutionMetadata, FetchedTurn, FetchedWork, GiveBack, NodeInfo, NodeRecord, OrchestrationItem,
     Provider, ProviderAdmin, ProviderError, RedriveInstance, ScheduledActivityIdentifier, SendOutcome,

@@ -220,9 +220,9 @@ mod tests {
 
     #[test]
     fn no_method_of_the_store_is_hidden_by_a_default_body() {
-        let provider = include_str!("../providers/provider.rs");
+        let provider = include_str!("../../../duroxide-provider/src/provider.rs");
         check(provider, "pub trait Provider:", include_str!("forward.rs"));
-        let admin = include_str!("../providers/admin.rs");
+        let admin = include_str!("../../../duroxide-provider/src/admin.rs");
         check(admin, "pub trait ProviderAdmin:", include_str!("forward_admin.rs"));
     }
 }

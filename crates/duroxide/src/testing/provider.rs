@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::observer::Nobody;
 use super::refusal::Refusal;
 use super::{Fault, FaultSource, FrozeWhen, Line, Method, Observer};
-use crate::drop_after::drop_after;
 use crate::providers::{GiveBack, Provider, ProviderError, ProviderErrorKind, WorkItem};
+use duroxide_provider::drop_after::drop_after;
 
 /// A store between the runtime and another store, whose calls fail as told. See [the module](super).
 pub struct FaultProvider {

@@ -171,7 +171,10 @@ fn features() -> Vec<&'static str> {
     for feature in ["sqlite", "provider-test", "test-hooks", "test", "replay-version-test"] {
         assert!(declared.iter().any(|line| line.starts_with(&format!("{feature} = "))), "{feature}");
     }
-    assert!(declared.contains(&r#"default = ["sqlite"]"#), "{declared:?}");
+    let default = declared.iter().find(|line| line.starts_with("default = ")).expect("default features");
+    assert!(default.contains(r#""sqlite""#), "{default}");
+    // `init_logging` is part of the API.
+    assert!(default.contains(r#""logging""#), "{default}");
     assert!(declared.contains(&r#"test = ["provider-test", "test-hooks"]"#), "{declared:?}");
     vec![
         "feature sqlite, default",

@@ -12,9 +12,9 @@ use semver::Version;
 
 use crate::fixture::{LONG, NOW, Place, activity, raised, start, turn_request, work_request};
 
-const FIRST: &str = include_str!("../../src/providers/sqlite/migrations/0001_initial.sql");
-const SECOND: &str = include_str!("../../src/providers/sqlite/migrations/0002_kept_messages.sql");
-const THIRD: &str = include_str!("../../src/providers/sqlite/migrations/0003_nodes_and_routes.sql");
+const FIRST: &str = include_str!("../../../duroxide-sqlite/src/migrations/0001_initial.sql");
+const SECOND: &str = include_str!("../../../duroxide-sqlite/src/migrations/0002_kept_messages.sql");
+const THIRD: &str = include_str!("../../../duroxide-sqlite/src/migrations/0003_nodes_and_routes.sql");
 /// What marks a file as one of ours.
 const APPLICATION_ID: i64 = 0x6475_726F;
 

@@ -1,0 +1,455 @@
+//! Locking ready instances for a turn.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use duroxide_core::{
+    BounceCause, DispatcherCapabilityFilter, ItemKind, ParentLink, WhenUndecodable, WorkItem, can_replay,
+    limits, unpack_version,
+};
+use duroxide_provider::{
+    FetchedTurn, FilteredOut, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts,
+    TurnRequest,
+};
+
+use super::bounces::kept_cause;
+use super::damaged;
+use super::db::Db;
+use super::fault::Fault;
+use super::history::{self, StoredEvent};
+use super::instance_row::{QUEUE_COLUMNS, QueueRow, TurnLock, pinned, queue_columns};
+use super::release_turn::count_ended_attempt;
+use super::route_turn::{self, Lane};
+use super::set_aside::{self, AsideMessage};
+use super::token::Token;
+use super::tx::Tx;
+use super::values::{Ms, NEVER, after, expired_lock, from_column, from_json};
+
+/// What a look at a queue found.
+#[derive(Debug)]
+pub(super) struct Look<T> {
+    /// What was locked.
+    pub(super) items: Vec<T>,
+    /// When something more may be ready for the same question without any further call, besides the expiry of
+    /// the locks just taken. [`AT_ONCE`] when it may be already.
+    pub(super) next_due: Ms,
+}
+
+/// The next due time of a look that may have left something behind.
+pub(super) const AT_ONCE: Ms = Ms::MIN;
+
+/// A locked instance whose history is still encoded.
+#[derive(Debug)]
+pub(super) struct RawTurn {
+    turn: FetchedTurn,
+    history: Vec<StoredEvent>,
+}
+
+impl RawTurn {
+    pub(super) fn lock_token(&self) -> &str {
+        &self.turn.lock_token
+    }
+
+    /// Decodes the history. Done by whoever asked, not by the thread that everybody waits for.
+    pub(super) fn decode(self) -> FetchedTurn {
+        let mut turn = self.turn;
+        match history::decode(self.history) {
+            Ok(events) => turn.item.history = events,
+            Err(error) => {
+                turn.item.history_error =
+                    Some(format!("event at position {}: {}", error.event_id, error.cause));
+            }
+        }
+        turn
+    }
+}
+
+/// An instance that is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Candidate {
+    pub(super) ready_at: Ms,
+    pub(super) key: i64,
+}
+
+/// Locks the instances that have been ready longest and match the filter.
+pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTurn>, Fault> {
+    let max_items = request.max_items.max(1);
+    let mut suspects = request.suspects;
+    let mut items = Vec::new();
+    let mut room = limits::MAX_EVENTS_PER_FETCH;
+    loop {
+        let Found { candidates, next_due } = candidates(tx, request, suspects, max_items - items.len())?;
+        let mut passed_over = false;
+        for candidate in candidates {
+            let Some((row, about)) = load_or_end(tx, candidate.key)? else {
+                passed_over = true;
+                break;
+            };
+            if !items.is_empty() {
+                let Some(left) = room.checked_sub(about.events_to_read(&row, request)) else {
+                    return Ok(Look { items, next_due: AT_ONCE });
+                };
+                room = left;
+            }
+            match take_loaded(tx, candidate.key, row, about, request)? {
+                Some(turn) => {
+                    if turn.turn.facts.as_ref().is_some_and(|facts| facts.suspect) {
+                        suspects = suspects.after_one();
+                    }
+                    items.push(turn);
+                }
+                None => {
+                    // The next one, perhaps a suspect too, may be older than the candidates that are left.
+                    passed_over = true;
+                    break;
+                }
+            }
+        }
+        if items.len() >= max_items || !passed_over {
+            // After a suspect the question was another than that of the next who asks.
+            let next_due = if suspects == request.suspects { next_due } else { AT_ONCE };
+            return Ok(Look { items, next_due });
+        }
+    }
+}
+
+/// The ready instances that the filter leaves out, by pinned version.
+pub(super) fn filtered_out(
+    db: &Db,
+    now: Ms,
+    filter: &DispatcherCapabilityFilter,
+) -> Result<Vec<FilteredOut>, Fault> {
+    const READY: &str = "SELECT count(*) FROM instances INDEXED BY instances_ready \
+         WHERE pinned_key = ?1 AND suspect IN (0, 1) AND ready_at <= ?2 AND ready_at IS NOT NULL";
+    db.snapshot(|db| {
+        let mut counted = Vec::new();
+        let left_out = |key: &i64| !can_replay(Some(filter), pinned(*key));
+        for key in pinned_keys(db)?.into_iter().filter(left_out) {
+            let ready: i64 = db.first(READY, (key, now), |row| row.get(0))?.unwrap_or(0);
+            if ready > 0 {
+                counted.push(FilteredOut {
+                    pinned_version: pinned(key).map(unpack_version),
+                    instances: usize::try_from(ready).unwrap_or(0),
+                });
+            }
+        }
+        Ok(counted)
+    })
+}
+
+/// Instances to be taken.
+struct Found {
+    candidates: Vec<Candidate>,
+    /// When there may be more of them.
+    next_due: Ms,
+}
+
+/// The ready instances that have been so longest, with as many suspects among them as are admitted, and the next due
+/// time.
+///
+/// Looks at the few distinct versions among all ready instances, and in each at its oldest rows: the cost
+/// does not depend on how many are behind those.
+fn candidates(tx: &Tx<'_>, request: &TurnRequest, suspects: Suspects, wanted: usize) -> Result<Found, Fault> {
+    let mut clean = Vec::new();
+    let mut suspected = Vec::new();
+    let admitted = suspects.limit().min(wanted);
+    let mut next_due = NEVER;
+    for pinned_key in pinned_keys(tx.db)?.into_iter().filter(|key| is_compatible(request, *key)) {
+        let lane = Lane { pinned_key, suspect: false };
+        clean.extend(oldest(tx, lane, request, wanted, &mut next_due)?);
+        if admitted > 0 {
+            let lane = Lane { pinned_key, suspect: true };
+            suspected.extend(oldest(tx, lane, request, admitted, &mut next_due)?);
+        }
+    }
+    if clean.len() >= wanted {
+        next_due = AT_ONCE;
+    }
+    suspected.sort_unstable();
+    suspected.truncate(admitted);
+    clean.extend(suspected);
+    clean.sort_unstable();
+    clean.truncate(wanted);
+    Ok(Found { candidates: clean, next_due })
+}
+
+/// The distinct packed versions among the instances whose inbox is not empty.
+pub(super) fn pinned_keys(db: &Db) -> Result<Vec<i64>, Fault> {
+    const SQL: &str = "WITH RECURSIVE keys (k) AS ( \
+           SELECT min(pinned_key) FROM instances INDEXED BY instances_ready WHERE ready_at IS NOT NULL \
+           UNION ALL \
+           SELECT (SELECT min(pinned_key) FROM instances INDEXED BY instances_ready \
+                   WHERE ready_at IS NOT NULL AND pinned_key > k) FROM keys WHERE k IS NOT NULL) \
+         SELECT k FROM keys WHERE k IS NOT NULL";
+    Ok(db.all(SQL, [], |row| row.get(0))?)
+}
+
+/// The ready instances of a lane that have been so longest and that the node can run.
+fn oldest(
+    tx: &Tx<'_>,
+    lane: Lane,
+    request: &TurnRequest,
+    wanted: usize,
+    next_due: &mut Ms,
+) -> Result<Vec<Candidate>, Fault> {
+    const SQL: &str = "SELECT ready_at, key FROM instances INDEXED BY instances_ready \
+         WHERE ready_at IS NOT NULL AND pinned_key = ?1 AND suspect = ?2 ORDER BY ready_at, key LIMIT ?3";
+    if let Some(handlers) = &request.handlers {
+        return route_turn::oldest(tx, lane, handlers, wanted, next_due);
+    }
+    let mut found = Vec::new();
+    tx.db.each(SQL, (lane.pinned_key, lane.suspect, history::rows(wanted)), |row| {
+        let candidate = Candidate { ready_at: row.get(0)?, key: row.get(1)? };
+        Ok(if candidate.ready_at <= tx.now {
+            found.push(candidate);
+            ControlFlow::Continue(())
+        } else {
+            *next_due = (*next_due).min(candidate.ready_at);
+            ControlFlow::Break(())
+        })
+    })?;
+    Ok(found)
+}
+
+fn is_compatible(request: &TurnRequest, pinned_key: i64) -> bool {
+    can_replay(request.filter.as_ref(), pinned(pinned_key))
+}
+
+/// The columns of an instance that a turn is told besides those of the queue.
+struct Description {
+    instance: String,
+    incarnation: u64,
+    created_at: Ms,
+    name: String,
+    version: String,
+    parent: Option<ParentLink>,
+    last_event_id: u64,
+    last_cause: Option<BounceCause>,
+}
+
+impl Description {
+    fn stored(&self, row: &QueueRow) -> HeldHistory {
+        HeldHistory {
+            incarnation: self.incarnation,
+            execution_id: row.current_execution_id,
+            last_event_id: self.last_event_id,
+        }
+    }
+
+    fn is_held(&self, row: &QueueRow, request: &TurnRequest) -> bool {
+        request.held.held(&self.instance) == Some(self.stored(row))
+    }
+
+    /// How many events a turn of it brings.
+    fn events_to_read(&self, row: &QueueRow, request: &TurnRequest) -> u64 {
+        if self.is_held(row, request) { 0 } else { self.last_event_id }
+    }
+}
+
+/// Locks a ready instance. `None` when nothing of its inbox could be admitted.
+pub(super) fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<Option<RawTurn>, Fault> {
+    match load_or_end(tx, key)? {
+        Some((row, about)) => take_loaded(tx, key, row, about, request),
+        None => Ok(None),
+    }
+}
+
+/// Loads an instance; `None` when its row cannot be read and it was ended therefore.
+fn load_or_end(tx: &mut Tx<'_>, key: i64) -> Result<Option<(QueueRow, Description)>, Fault> {
+    match load(tx, key) {
+        Ok(loaded) => Ok(Some(loaded)),
+        Err(fault) => match damaged::cause(&fault) {
+            Some(cause) => damaged::end_instance(tx, key, &cause).map(|()| None),
+            None => Err(fault),
+        },
+    }
+}
+
+fn take_loaded(
+    tx: &mut Tx<'_>,
+    key: i64,
+    mut row: QueueRow,
+    about: Description,
+    request: &TurnRequest,
+) -> Result<Option<RawTurn>, Fault> {
+    let expired = row.lock.filter(|_| row.suspect).zip(row.ready_at);
+    let expired = expired.map(|(lock, expired_at)| expired_lock(lock.nonce, expired_at));
+    if row.lock.is_some() {
+        // The previous attempt ended by expiry.
+        count_ended_attempt(tx.db, &row)?;
+        row.lock = None;
+    }
+    row.pull_back(tx)?;
+    let admitted = admit_messages(tx, &mut row, &about.instance)?;
+    let Some(last) = admitted.last else {
+        row.lock = None;
+        row.recompute_ready_at(tx)?;
+        row.save(tx.db)?;
+        return Ok(None);
+    };
+    let token = Token::new(key, request.holder);
+    let suspect = row.suspect;
+    let locked_until = after(tx.now, request.lock_timeout);
+    row.lock = Some(TurnLock {
+        nonce: token.nonce,
+        visible_at: last.0,
+        position: last.1,
+        watermark: row.next_position,
+    });
+    row.suspect_before = suspect;
+    row.suspect = true;
+    row.not_before = 0;
+    row.ready_at = Some(locked_until);
+    row.save(tx.db)?;
+    tx.effects.turn_ready(locked_until);
+
+    let (part, events) = if admitted.error.is_some() {
+        (HistoryPart::Whole, Vec::new())
+    } else if about.is_held(&row, request) {
+        (HistoryPart::Held, Vec::new())
+    } else if about.last_event_id == 0 {
+        // Before the first turn there is nothing to read.
+        (HistoryPart::Whole, Vec::new())
+    } else {
+        (HistoryPart::Whole, history::read_stored(tx.db, key, row.current_execution_id)?)
+    };
+    let (kv_snapshot, kv_error) = match part {
+        HistoryPart::Held => (HashMap::new(), None),
+        HistoryPart::Whole => kv_snapshot(tx, &row)?,
+    };
+    let turn = FetchedTurn {
+        item: OrchestrationItem {
+            kv_snapshot,
+            instance: about.instance,
+            orchestration_name: about.name,
+            execution_id: row.current_execution_id,
+            version: about.version,
+            history: Vec::new(),
+            messages: admitted.items,
+            history_error: admitted.error.or(kv_error),
+        },
+        lock_token: token.text(),
+        attempts: admitted.attempts,
+        facts: Some(TurnFacts {
+            now_ms: from_column(tx.now),
+            suspect,
+            expired,
+            incarnation: about.incarnation,
+            created_at_ms: from_column(about.created_at),
+            last_event_id: about.last_event_id,
+            parent: about.parent,
+            history: part,
+            last_cause: about.last_cause,
+        }),
+    };
+    Ok(Some(RawTurn { turn, history: events }))
+}
+
+fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        queue_columns!(),
+        ", i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, i.parent_execution_id, \
+         i.parent_event_id, e.last_event_id, i.created_at, i.route_name, i.route_version, ",
+        kept_cause!(),
+        " FROM instances i LEFT JOIN executions e \
+         ON e.instance_key = i.key AND e.execution_id = i.current_execution_id WHERE i.key = ?1"
+    );
+    const AT: usize = QUEUE_COLUMNS;
+    let found = tx.db.first(SQL, [key], |row| {
+        // Read here, so that the commit of the turn can read them.
+        let (_, _): (String, String) = (row.get(AT + 9)?, row.get(AT + 10)?);
+        let parent: Option<String> = row.get(AT + 4)?;
+        let parent_execution_id: Option<i64> = row.get(AT + 5)?;
+        let parent_event_id: Option<i64> = row.get(AT + 6)?;
+        let about = Description {
+            instance: row.get(AT)?,
+            incarnation: row.get::<_, i64>(AT + 1)?.cast_unsigned(),
+            created_at: row.get(AT + 8)?,
+            name: row.get(AT + 2)?,
+            version: row.get(AT + 3)?,
+            parent: ParentLink::from_fields(
+                parent.as_deref(),
+                parent_execution_id.map(from_column),
+                parent_event_id.map(from_column),
+            ),
+            last_event_id: row.get::<_, Option<i64>>(AT + 7)?.map_or(0, from_column),
+            last_cause: damaged::optional_lossy(row, AT + 11)?.as_deref().and_then(BounceCause::from_stored),
+        };
+        Ok((QueueRow::from_row(row)?, about))
+    })?;
+    found.ok_or_else(|| {
+        Fault::Corrupt("the index of ready instances names an instance that is not there".to_string())
+    })
+}
+
+/// The messages of a fetch, once the undecodable ones are dealt with.
+struct Admitted {
+    items: Vec<WorkItem>,
+    attempts: u32,
+    error: Option<String>,
+    /// Visible time and position of the last one.
+    last: Option<(Ms, i64)>,
+}
+
+/// The visible messages of an instance; those it can do without and that do not decode are set aside.
+fn admit_messages(tx: &mut Tx<'_>, row: &mut QueueRow, instance: &str) -> Result<Admitted, Fault> {
+    const SQL: &str = "SELECT visible_at, position, kind, attempts, item FROM inbox \
+         WHERE instance_key = ?1 AND visible_at <= ?2 ORDER BY visible_at, position LIMIT ?3";
+    let limit = history::rows(limits::MAX_MESSAGES_PER_FETCH);
+    let mut admitted = Admitted { items: Vec::new(), attempts: 0, error: None, last: None };
+    let mut position_in_turn = 0_usize;
+    let mut aside: Vec<AsideMessage> = Vec::new();
+    tx.db.each(SQL, (row.key, tx.now, limit), |found| {
+        let (visible_at, position): (Ms, i64) = (found.get(0)?, found.get(1)?);
+        let decoded: Result<WorkItem, String> = from_json(found.get_ref(4)?);
+        if let Err(cause) = &decoded {
+            match ItemKind::from_code(found.get(2)?).map(ItemKind::when_undecodable) {
+                Some(WhenUndecodable::SetAside) => {
+                    aside.push(AsideMessage { visible_at, position, cause: cause.clone() });
+                    return Ok(ControlFlow::Continue(()));
+                }
+                Some(WhenUndecodable::Poison) | None => {}
+            }
+        }
+        position_in_turn += 1;
+        match decoded {
+            Ok(item) => admitted.items.push(item),
+            Err(cause) => {
+                admitted
+                    .error
+                    .get_or_insert_with(|| format!("message at position {position_in_turn}: {cause}"));
+            }
+        }
+        let attempts: i64 = found.get(3)?;
+        admitted.attempts =
+            admitted.attempts.max(u32::try_from(attempts.saturating_add(1)).unwrap_or(u32::MAX));
+        admitted.last = Some((visible_at, position));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    for message in &aside {
+        set_aside::message(tx, row, instance, message)?;
+    }
+    if !aside.is_empty() {
+        row.recount_cancels(tx.db)?;
+    }
+    Ok(admitted)
+}
+
+/// The values of an instance, and what is wrong with them if they cannot be read.
+fn kv_snapshot(tx: &Tx<'_>, row: &QueueRow) -> Result<(HashMap<String, KvEntry>, Option<String>), Fault> {
+    const SQL: &str = "SELECT key, value, last_updated_at_ms FROM kv WHERE instance_key = ?1";
+    if !row.has_kv {
+        return Ok((HashMap::new(), None));
+    }
+    let entries = tx.db.all(SQL, [row.key], |found| {
+        Ok((found.get(0)?, KvEntry { value: found.get(1)?, last_updated_at_ms: from_column(found.get(2)?) }))
+    });
+    match entries {
+        Ok(entries) => Ok((entries.into_iter().collect(), None)),
+        Err(error) => match damaged::cause_of(&error) {
+            Some(cause) => Ok((HashMap::new(), Some(format!("the stored KV values: {cause}")))),
+            None => Err(error.into()),
+        },
+    }
+}

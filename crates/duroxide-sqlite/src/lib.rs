@@ -1,0 +1,99 @@
+//! The SQLite store of duroxide: inside the process, in one file.
+//!
+//! | this crate owns | it must not have |
+//! |---|---|
+//! | the schema and its migrations, SQL, the thread that writes | the runtime, the client, the engine, another store |
+//!
+//! One thread owns the connection that writes; calls come to it over a channel. It carries out all that wait
+//! in one transaction, each in a savepoint of its own, serves the fetches that wait for what they made ready
+//! in the same transaction, and commits once (`group`). Answers and wake-ups leave after the commit. Reads go
+//! to connections of their own (`readers`).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
+//! | `options`, `location`, `open`, `schema` | how a store is opened |
+//! | `open_failure` | why one could not be opened |
+//! | `writer`, `group`, `call`, `parked` | the writer's thread, group commit, fetches that wait |
+//! | `shared_file`, `waiters`, `readers` | other processes, clients that wait, reads |
+//! | `open_file` | noticing that the file was deleted, moved or replaced |
+//! | `db`, `tx`, `values`, `token`, `fault`, `statistics` | what all operations use |
+//! | `instance_row`, `execution_row` | when an instance is ready and who holds it; how an execution stands |
+//! | `caller` | messages sent inside a transaction of the caller |
+//! | `enqueue`, `early`, `set_aside` | how messages reach an inbox, or a place beside it |
+//! | `outcome` | what the sender of a message is told |
+//! | `fetch_turn`, `ack_turn`, `release_turn`, `history` | turns |
+//! | `work`, `fetch_work`, `sessions` | work items |
+//! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
+//! | `bounces` | why turns and work items were given back |
+//! | `sweep` | work that no node can do |
+//! | `damaged` | rows that cannot be read |
+//! | `clock_steps` | what was stored while the clock was ahead |
+//! | `status`, `admin`, `delete`, `prune` | what clients and operators read and remove |
+//!
+//! Invariants:
+//! - Nothing polls by SQL. A store with fetches that wait runs at most one statement a second, and that only
+//!   for a file.
+//! - `ready_at` is NULL exactly when an inbox is empty; while a row is locked it is when the lock expires, so
+//!   that an expired lock needs no cleaning up.
+//! - No answer leaves before the commit that it speaks of, nor once the path leads to another file.
+
+mod ack_turn;
+mod admin;
+mod bounces;
+mod call;
+mod caller;
+mod clock_steps;
+mod damaged;
+mod db;
+mod delete;
+mod early;
+mod enqueue;
+mod execution_row;
+mod fault;
+mod fetch_turn;
+mod fetch_work;
+mod group;
+mod health;
+mod history;
+mod instance_row;
+mod listing;
+mod location;
+mod nodes;
+mod open;
+mod open_failure;
+mod open_file;
+mod options;
+mod outcome;
+mod parked;
+mod provider;
+mod provider_admin;
+mod prune;
+mod readers;
+mod redrive;
+mod release_turn;
+mod route_turn;
+mod route_work;
+mod schema;
+mod sessions;
+mod set_aside;
+mod shared_file;
+mod statistics;
+mod status;
+mod store;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod token;
+mod tx;
+mod values;
+mod work;
+mod writer;
+
+pub use caller::SqliteTransaction;
+pub use options::{GroupLimits, SqliteOptions, Synchronous};
+/// The version of rusqlite that this store is built with, for transactions of the caller.
+pub use rusqlite;
+pub use set_aside::SetAsideItem;
+pub use statistics::SqliteStatistics;
+pub use store::SqliteProvider;

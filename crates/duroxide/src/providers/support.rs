@@ -1,9 +1,0 @@
-//! What our own stores share, also those in other crates. Not part of what users can rely on.
-
-pub use super::fetch::{one_turn, one_work};
-pub use super::listing::{Place, id_cursor};
-pub use super::outcome::Placed;
-pub use super::plain_status::is_reached;
-pub use super::status_code::Status;
-pub use super::waiters::{Registration, Waiters};
-pub use crate::clock::millis;
