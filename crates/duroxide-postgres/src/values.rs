@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use duroxide_provider::random;
 use duroxide_provider::support::millis;
 use serde::de::DeserializeOwned;
 
@@ -85,9 +86,7 @@ fn describe(cause: &serde_json::Error) -> String {
 
 /// 64 random bits, from the operating system.
 pub(crate) fn random_bits() -> i64 {
-    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
-    // The fixed version and variant bits of each half meet random bits of the other.
-    (high ^ low).cast_signed()
+    random::bits_64().cast_signed()
 }
 
 /// The number under which PostgreSQL locks what has no row: FNV-1a over a word for the kind and the name.

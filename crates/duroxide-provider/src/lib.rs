@@ -16,6 +16,7 @@
 //! | [`error`] | why a call failed |
 //! | [`memory`] | the store in memory |
 //! | [`clock`] | the only module that reads the system's clock |
+//! | `random` | the only module that draws random numbers |
 //! | [`metric`] | every metric |
 //! | `support`, `plain_status`, `status_code`, `waiters` | what the stores of this repository share |
 //! | `provider_validation` | the contract as tests, with the feature `provider-test` |
@@ -43,6 +44,8 @@ mod plain_status;
 mod provider;
 #[cfg(feature = "provider-test")]
 pub mod provider_validation;
+#[doc(hidden)]
+pub mod random;
 mod redrive;
 mod status_code;
 #[doc(hidden)]

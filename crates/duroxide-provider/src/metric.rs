@@ -4,7 +4,8 @@
 //! The functions give the metric of the recorder that the program has installed, with exactly its labels. Stores of
 //! this repository use them too.
 
-use metrics::SharedString;
+#[doc(hidden)]
+pub use metrics::{Gauge, SharedString};
 
 /// How a metric behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use duroxide_core::{
     Columns, INITIAL_EXECUTION_ID, ItemKind, ParentLink, Route, WithoutInstance, WorkItem, columns_of,
     limits, reply_to_colliding_start, start_fingerprint,
 };
-use duroxide_provider::SendOutcome;
 use duroxide_provider::support::Placed;
+use duroxide_provider::{SendOutcome, random};
 
 use super::damaged;
 use super::early;
@@ -16,7 +16,7 @@ use super::history;
 use super::instance_row::{CANCELLED_WHILE_LOCKED, NOT_PINNED, QueueRow, Status, key_of};
 use super::redrive;
 use super::tx::Tx;
-use super::values::{Ms, after, from_column, random_bits, to_column, to_json};
+use super::values::{Ms, after, from_column, to_column, to_json};
 
 /// A message or work item with its stored form, which is made before the writer is asked.
 #[derive(Debug)]
@@ -251,7 +251,7 @@ fn create_instance(
         INSTANCE,
         (
             columns.instance,
-            random_bits().cast_signed(),
+            random::bits_64().cast_signed(),
             columns.name.unwrap_or_default(),
             columns.version.unwrap_or_default(),
             parent.map(|link| link.instance.as_str()),

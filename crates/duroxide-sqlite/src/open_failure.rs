@@ -111,7 +111,7 @@ fn directory_of(path: &Path) -> PathBuf {
 
 /// Whether a file can be written in a directory.
 fn probe(directory: &Path) -> std::io::Result<()> {
-    let path = directory.join(format!(".duroxide-{:016x}", super::values::random_bits()));
+    let path = directory.join(format!(".duroxide-{:016x}", duroxide_provider::random::bits_64()));
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
     let written = file.write_all(&[0; PROBE_BYTES]);
     drop(file);

@@ -1,9 +1,8 @@
 //! Lock tokens: the row's key, so that a lookup is by primary key, and a random number that is compared.
 
-use duroxide_provider::LockHolder;
+use duroxide_provider::{LockHolder, random};
 
 use super::fault::Fault;
-use super::values::random_bits;
 
 /// Stands in a work item that is not locked. No token has it.
 pub(super) const UNLOCKED: i64 = i64::MIN;
@@ -18,7 +17,7 @@ pub(super) struct Token {
 impl Token {
     /// A token for the row `key` that no other fetch has.
     pub(super) fn new(key: i64, holder: LockHolder) -> Self {
-        let nonce = holder.nonce(random_bits());
+        let nonce = holder.nonce(random::bits_64());
         Self { key, nonce: if nonce == UNLOCKED { 1 } else { nonce } }
     }
 

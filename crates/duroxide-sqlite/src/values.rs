@@ -55,10 +55,3 @@ pub(super) fn from_json<T: DeserializeOwned>(stored: ValueRef<'_>) -> Result<T, 
 pub(super) fn describe(cause: &serde_json::Error) -> String {
     format!("{:?} error at line {} column {}", cause.classify(), cause.line(), cause.column())
 }
-
-/// 64 random bits, from the operating system.
-pub(super) fn random_bits() -> u64 {
-    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
-    // The fixed version and variant bits of each half meet random bits of the other.
-    high ^ low
-}

@@ -50,6 +50,7 @@ pub use snapshot::{
 pub use state::Counters;
 
 use crate::clock::{Clock, SystemClock};
+use crate::random;
 use rows::{Ms, to_ms};
 use state::State;
 use waiting::Waiters;
@@ -81,8 +82,7 @@ impl MemoryProvider {
 
     /// An empty store on a given clock.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        let (seed, _) = uuid::Uuid::new_v4().as_u64_pair();
-        Self::with_clock_and_seed(clock, seed)
+        Self::with_clock_and_seed(clock, random::bits_64())
     }
 
     /// An empty store whose tokens and incarnations follow from `seed` and the calls made.

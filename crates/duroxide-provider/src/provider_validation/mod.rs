@@ -3,7 +3,7 @@
 //! One line runs all of them on a store:
 //!
 //! ```ignore
-//! duroxide::provider_validation_tests!(MyFactory::new());
+//! duroxide_provider::provider_validation_tests!(MyFactory::new());
 //! ```
 //!
 //! where `MyFactory` is a [`ProviderFactory`]. Each validation becomes a `#[tokio::test]` of the same name in a

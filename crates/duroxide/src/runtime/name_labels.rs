@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use duroxide_core::limits::MAX_NAMES_IN_METRICS;
-use metrics::SharedString;
+
+use crate::metric::SharedString;
 
 /// What names beyond the limit are counted as.
 const OTHER: SharedString = SharedString::const_str("other");

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 
 use duroxide_core::{CapabilityRouting, DispatcherCapabilityFilter};
-use metrics::SharedString;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,6 +19,7 @@ use super::sessions::Sessions;
 use super::suspects::Queue;
 use super::threads::NodeThreads;
 use crate::clock::SystemClock;
+use crate::metric::SharedString;
 use crate::providers::{LockHolder, Provider};
 
 /// What all tasks of a runtime share.

@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use duroxide_core::ErrorDetails;
-use metrics::SharedString;
 
-use crate::metric;
+use crate::metric::{self, SharedString};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use duroxide_provider::random;
+
 use super::name_labels::NameLabels;
 use super::suspects::Suspects;
 
@@ -70,7 +72,7 @@ impl ProcessScope {
     /// 128 random bits.
     pub(super) fn entropy(&self) -> u128 {
         match &self.shared.simulated {
-            None => uuid::Uuid::new_v4().as_u128(),
+            None => random::bits_128(),
             Some(simulated) => {
                 let drawn = simulated.drawn.fetch_add(1, Ordering::SeqCst);
                 (u128::from(simulated.seed) << 64) | u128::from(drawn)

@@ -114,7 +114,7 @@ impl Known {
     }
 }
 
-fn gauge(what: &Need) -> metrics::Gauge {
+fn gauge(what: &Need) -> metric::Gauge {
     match what {
         Need::Turn(key) => {
             let (name, version) = key.route.columns();
