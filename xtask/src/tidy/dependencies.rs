@@ -24,8 +24,8 @@ pub(super) fn core_depends_on_little(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// The names in every table of dependencies but those of tests, with their lines.
-fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
+/// The packages in every table of dependencies but those of tests, with their lines.
+pub(super) fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut inside = false;
     for (line, text) in (1..).zip(manifest.lines()) {
@@ -38,7 +38,9 @@ fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
             }
         } else if inside && !text.is_empty() && !text.starts_with('#') {
             let name = text.split(['.', '=', ' ']).next().unwrap_or_default();
-            found.push((line, name.trim_matches('"')));
+            // A crate that is named otherwise than its package.
+            let package = text.split_once("package = \"").and_then(|(_, rest)| rest.split('"').next());
+            found.push((line, package.unwrap_or(name.trim_matches('"'))));
         }
     }
     found

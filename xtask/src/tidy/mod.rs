@@ -3,6 +3,7 @@
 //! Every rule is a pure function of files' texts. A rule here exists because breaking it costs a promise of
 //! the project: the core stays pure, stored forms stay readable, and every exception says why.
 
+mod crate_graph;
 mod dependencies;
 mod error_texts;
 mod exceptions;
@@ -100,6 +101,7 @@ fn check(files: &[File]) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         files.iter().flat_map(|file| FILE_RULES.into_iter().flat_map(|rule| rule(file))).collect();
     findings.extend(links::resolve(files));
+    findings.extend(crate_graph::is_as_drawn(files));
     findings.extend(golden_files::check(files));
     findings.extend(test_names::exist(files));
     findings
