@@ -3,7 +3,7 @@
 use super::execution::{Execution, Pass, Stop};
 use super::mismatch::{completion_kind_mismatch, no_matching_schedule};
 use super::schedules::{Found, ScheduleKind};
-use super::slot::{Failed, Resolution};
+use super::slot::{Failed, FailureKind, Resolution};
 use super::turn::DropReason;
 use crate::model::{
     AppErrorKind, ErrorDetails, EventKind, WorkItem, error_within_limit, reply_to_colliding_start,
@@ -148,7 +148,8 @@ impl Execution {
                 self.complete(id, ScheduleKind::Child, Ok(result.clone()))
             }
             EventKind::SubOrchestrationFailed { details } => {
-                self.complete(id, ScheduleKind::Child, Err(Failed::new(details.display_message())))
+                let failed = Failed { text: details.display_message(), kind: kind_of(details), error: None };
+                self.complete(id, ScheduleKind::Child, Err(failed))
             }
             EventKind::ExternalEvent { name, data } => {
                 self.arrivals += 1;
@@ -202,7 +203,8 @@ impl Execution {
             details,
             ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, retryable: false, .. }
         );
-        Failed { text: details.display_message(), timed_out: has_deadline && is_final }
+        let kind = if has_deadline && is_final { FailureKind::TimedOut } else { kind_of(details) };
+        Failed { text: details.display_message(), kind, error: None }
     }
 
     fn complete(&mut self, id: u64, kind: ScheduleKind, value: Result<String, Failed>) -> Result<(), Stop> {
@@ -225,6 +227,18 @@ impl Execution {
                 no_matching_schedule(if kind == ScheduleKind::Timer { "timer" } else { "completion" }, id)
             }
         })
+    }
+}
+
+fn kind_of(details: &ErrorDetails) -> FailureKind {
+    match details {
+        ErrorDetails::Application { kind, .. } => match kind {
+            AppErrorKind::ActivityFailed | AppErrorKind::OrchestrationFailed => FailureKind::App,
+            AppErrorKind::Panicked => FailureKind::Panicked,
+            AppErrorKind::Cancelled { .. } => FailureKind::Cancelled,
+        },
+        ErrorDetails::Poison { .. } => FailureKind::Poisoned,
+        ErrorDetails::Infrastructure { .. } | ErrorDetails::Configuration { .. } => FailureKind::Other,
     }
 }
 

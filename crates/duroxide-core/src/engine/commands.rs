@@ -5,7 +5,9 @@ use super::guid::guid;
 use super::mismatch::{unexpected_event, version_mismatch};
 use super::record_state::{clear_kv, set_custom_status};
 use super::schedules::ScheduleKind;
-use super::slot::{Command, Resolution, Schedule, Slot, Syscall};
+use super::slot::{
+    CallOptions, Command, Failed, Resolution, RetryRequest, Schedule, Slot, Syscall, TotalTimeout,
+};
 use super::subscriptions::Delivery;
 use super::tape::Recorded;
 use crate::model::limits::{MAX_INSTANCE_ID_BYTES, MAX_SCHEDULES_PER_TURN, MAX_TAG_NAME_BYTES};
@@ -53,7 +55,10 @@ impl Execution {
     fn schedule(&mut self, slot: Arc<Slot>, what: Schedule, pass: &mut Pass<'_>) -> Result<(), Stop> {
         match what {
             Schedule::Activity { name, input, session_id } => {
-                self.schedule_activity(slot, name, input, session_id, pass)
+                let options = slot.take_call_options();
+                let session_id = session_id.or_else(|| slot.session_id());
+                self.schedule_activity(slot.clone(), name, input, session_id, pass)?;
+                options.map_or(Ok(()), |options| self.record_call_options(&slot, *options, pass))
             }
             Schedule::Syscall(syscall) => self.call_system(slot, syscall, pass),
             Schedule::Timer { delay_ms } => self.schedule_timer(slot, delay_ms, pass),
@@ -74,13 +79,34 @@ impl Execution {
                 Ok(())
             }
             Schedule::Child { name, version, instance, input } => {
-                self.schedule_child(slot, name, version, instance, input, pass)
+                let options = slot.take_call_options().unwrap_or_default();
+                if let Some(cause) = options.refused {
+                    slot.resolve(Resolution { value: Err(Failed::new(cause)), arrival: 0 });
+                    return Ok(());
+                }
+                self.schedule_child(slot, name, version, instance.or(options.child_id), input, pass)
             }
             Schedule::KvOf { instance, key } => self.ask_for_kv(slot, instance, key, pass),
             Schedule::RetryPolicy { policy, first, timer } => {
                 self.record_retry_policy(&slot, policy, &first, timer, pass)
             }
         }
+    }
+
+    /// Records what a call by function was given besides, right behind its schedule.
+    fn record_call_options(
+        &mut self,
+        slot: &Slot,
+        options: CallOptions,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
+        if let Some(RetryRequest { policy, recorded, timer }) = options.retry {
+            self.record_retry_policy(&recorded, policy, slot, Some(timer), pass)?;
+        }
+        if let Some(TotalTimeout { limit_ms, timer }) = options.total {
+            self.schedule_timer(timer, limit_ms, pass)?;
+        }
+        Ok(())
     }
 
     fn schedule_activity(

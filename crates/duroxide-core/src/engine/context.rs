@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::DurableFuture;
 use super::behaviour::Behaviour;
 use super::slot::{Command, Desk, Failed, Schedule, Slot, Syscall};
+use super::{DurableFuture, FunctionNames};
 use crate::model::{check_child_instance_id, check_version, encode, encode_before_1_1};
 
 /// Who is running; fixed for an execution.
@@ -22,6 +22,8 @@ pub(super) struct Identity {
     pub(super) version: String,
     /// The rules by which its history is recorded.
     pub(super) behaviour: Behaviour,
+    /// The functions that it can call by themselves.
+    pub(super) names: Arc<FunctionNames>,
 }
 
 /// An orchestration's way to the outside. Cheap to clone.
@@ -48,6 +50,10 @@ impl OrchestrationContext {
         self.desk.push(Command::Schedule { slot: slot.clone(), what });
         let finish = move |result: Result<String, Failed>| finish(result.map_err(|failed| failed.text));
         DurableFuture::scheduled(slot, self.desk.clone(), finish)
+    }
+
+    pub(super) fn names(&self) -> &FunctionNames {
+        &self.identity.names
     }
 
     pub(super) fn behaviour(&self) -> Behaviour {
@@ -183,7 +189,7 @@ impl OrchestrationContext {
         name: impl Into<String>,
         input: impl Into<String>,
     ) -> DurableFuture<Text> {
-        self.child(name.into(), None, None, input.into())
+        self.child_by_name(name.into(), None, None, input.into())
     }
 
     /// A child with an id of its own.
@@ -193,7 +199,7 @@ impl OrchestrationContext {
         instance: impl Into<String>,
         input: impl Into<String>,
     ) -> DurableFuture<Text> {
-        self.child(name.into(), None, Some(instance.into()), input.into())
+        self.child_by_name(name.into(), None, Some(instance.into()), input.into())
     }
 
     /// A child of a given version; `None` leaves it to the version policy.
@@ -203,7 +209,7 @@ impl OrchestrationContext {
         version: Option<String>,
         input: impl Into<String>,
     ) -> DurableFuture<Text> {
-        self.child(name.into(), version, None, input.into())
+        self.child_by_name(name.into(), version, None, input.into())
     }
 
     /// A child of a given version with an id of its own.
@@ -214,7 +220,7 @@ impl OrchestrationContext {
         instance: impl Into<String>,
         input: impl Into<String>,
     ) -> DurableFuture<Text> {
-        self.child(name.into(), version, Some(instance.into()), input.into())
+        self.child_by_name(name.into(), version, Some(instance.into()), input.into())
     }
 
     /// A child with typed input and output.
@@ -246,7 +252,7 @@ impl OrchestrationContext {
         }
     }
 
-    fn child(
+    pub(super) fn child_by_name(
         &self,
         name: String,
         version: Option<String>,
@@ -345,7 +351,7 @@ impl OrchestrationContext {
         self.next_execution(input.into(), Some(version.into()))
     }
 
-    fn next_execution(&self, input: String, version: Option<String>) -> ContinuedAsNew {
+    pub(super) fn next_execution(&self, input: String, version: Option<String>) -> ContinuedAsNew {
         self.desk.change(|view, commands| {
             let custom_status = view.custom_status.clone();
             commands.push(Command::ContinueAsNew { input, version, custom_status });
@@ -464,7 +470,7 @@ pub(super) fn output_of_activity(name: &str) -> String {
     format!("output of activity '{name}'")
 }
 
-fn output_of_child(name: &str) -> String {
+pub(super) fn output_of_child(name: &str) -> String {
     format!("output of sub-orchestration '{name}'")
 }
 

@@ -126,6 +126,7 @@ impl Execution {
             name: name.clone(),
             version: version.clone(),
             behaviour: Behaviour::of(started),
+            names: handler.function_names().unwrap_or_default(),
         });
         let desk = Arc::new(Desk::default());
         let ctx = OrchestrationContext::new(desk.clone(), identity.clone());

@@ -33,6 +33,7 @@ mod step_bytes;
 mod subscriptions;
 mod tape;
 mod turn;
+mod typed;
 
 pub use asking::{AskingTurn, KvAnswer, KvQuestion, Step, run_turn, run_turn_with};
 pub use combinators::{Either2, Either3};
@@ -42,5 +43,10 @@ pub use future::DurableFuture;
 pub use handler::OrchestrationHandler;
 pub use retry::RetriedActivity;
 pub use run::{StoredExecution, TurnResult, begin_turn, cancel_without_handler, end_without_handler};
-pub use slot::{SYSCALL_PREFIX, TraceLine};
+pub use slot::{FailureKind, SYSCALL_PREFIX, TraceLine};
 pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};
+pub use typed::{
+    ActivityParameter, AppError, Call, CallError, Child, CompensationFailed, ContinueAs, Elapsed, EventName,
+    Failure, FunctionName, FunctionNames, Logger, MalformedPayload, NamedTwice, OrchestrationParameter,
+    QueueName, Saga, SagaStep,
+};

@@ -99,11 +99,11 @@ impl OrchestrationContext {
         let result: Pin<Box<dyn Future<Output = Result<String, Failed>> + Send>> =
             if self.behaviour().retries_schedule_when_called() {
                 let begun = attempts.begin(Some(Slot::new(false)));
-                Box::pin(attempts.run(begun))
+                Box::pin(attempts.run(begun, |_failed| true))
             } else {
                 Box::pin(async move {
                     let begun = attempts.begin(None);
-                    attempts.run(begun).await
+                    attempts.run(begun, |_failed| true).await
                 })
             };
         let attempts = Box::pin(async move { finish(result.await.map_err(|failed| failed.text)) });
@@ -187,31 +187,38 @@ impl<T> std::fmt::Debug for RetriedActivity<T> {
 }
 
 /// What every attempt runs.
-struct Call {
-    name: String,
-    input: String,
-    session_id: Option<String>,
+pub(super) struct Call {
+    pub(super) name: String,
+    pub(super) input: String,
+    pub(super) session_id: Option<String>,
 }
 
 /// The attempts of one call.
-struct Attempts {
-    ctx: OrchestrationContext,
-    call: Call,
-    policy: RetryPolicy,
-    first: Arc<Slot>,
+pub(super) struct Attempts {
+    pub(super) ctx: OrchestrationContext,
+    pub(super) call: Call,
+    pub(super) policy: RetryPolicy,
+    pub(super) first: Arc<Slot>,
 }
 
 /// A call whose first attempt is scheduled.
-struct Begun {
-    running: DurableFuture<Result<String, Failed>>,
-    policy: DurableFuture<Text>,
-    timer: Option<Timer>,
+pub(super) struct Begun {
+    pub(super) running: DurableFuture<Result<String, Failed>>,
+    pub(super) policy: DurableFuture<Text>,
+    pub(super) timer: Option<Timer>,
 }
 
 /// Scheduled by the engine if the recorded policy has a timeout.
-struct Timer {
-    slot: Arc<Slot>,
-    future: DurableFuture<()>,
+pub(super) struct Timer {
+    pub(super) slot: Arc<Slot>,
+    pub(super) future: DurableFuture<()>,
+}
+
+impl Timer {
+    pub(super) fn new(ctx: &OrchestrationContext, slot: Arc<Slot>) -> Self {
+        let future = DurableFuture::scheduled(slot.clone(), ctx.desk.clone(), |_| ());
+        Self { slot, future }
+    }
 }
 
 impl Attempts {
@@ -225,14 +232,16 @@ impl Attempts {
             timer: timer.clone(),
         };
         let policy = self.ctx.schedule(what, |result| result);
-        let timer = timer.map(|slot| {
-            let future = DurableFuture::scheduled(slot.clone(), self.ctx.desk.clone(), |_| ());
-            Timer { slot, future }
-        });
+        let timer = timer.map(|slot| Timer::new(&self.ctx, slot));
         Begun { running, policy, timer }
     }
 
-    async fn run(self, begun: Begun) -> Result<String, Failed> {
+    /// Runs attempts until one succeeds, the policy allows no more of them, or `is_retried` refuses a failure.
+    pub(super) async fn run(
+        self,
+        begun: Begun,
+        is_retried: impl Fn(&Failed) -> bool + Send,
+    ) -> Result<String, Failed> {
         let Begun { mut running, policy, timer } = begun;
         let RecordedPolicy { policy, retry_timeouts } = self.recorded(policy.await);
         // Without a timeout in the recorded policy the engine has scheduled no timer.
@@ -249,11 +258,12 @@ impl Attempts {
                     }
                 }
             };
-            let is_retried = match &result {
+            let goes_on = match &result {
                 Ok(_) => false,
-                Err(failed) => !failed.timed_out || retry_timeouts,
+                Err(failed) if failed.is_timeout() => retry_timeouts,
+                Err(failed) => is_retried(failed),
             };
-            if !is_retried || attempt >= policy.max_attempts {
+            if !goes_on || attempt >= policy.max_attempts {
                 return result;
             }
             let delay = policy.delay_for_attempt(attempt);

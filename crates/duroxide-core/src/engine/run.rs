@@ -373,6 +373,7 @@ fn end_stored(
         name,
         version: stored.version.clone(),
         behaviour: stored.history.first().map(Behaviour::of).unwrap_or_default(),
+        names: Arc::default(),
     };
     let open = OpenWork::of_history(stored.history);
     let mut actions = Actions::default();

@@ -96,6 +96,11 @@ pub(super) fn for_activities_only(method: &str) -> String {
     format!("{method} is for activities only")
 }
 
+/// What an option panics with after its schedule was recorded.
+fn too_late(method: &str) -> String {
+    format!("{method} must follow the scheduling call directly, before anything is awaited")
+}
+
 /// One message of the program for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceLine {
@@ -182,6 +187,17 @@ impl Desk {
         drop(commands);
     }
 
+    /// Name and input of an activity that was scheduled and is not recorded yet.
+    pub(super) fn activity_of(&self, scheduled: &Arc<Slot>) -> Option<(String, String)> {
+        let state = self.lock();
+        state.commands.iter().rev().find_map(|command| {
+            let Command::Schedule { slot, what: Schedule::Activity { name, input, .. } } = command else {
+                return None;
+            };
+            Arc::ptr_eq(slot, scheduled).then(|| (name.clone(), input.clone()))
+        })
+    }
+
     pub(super) fn is_replaying(&self) -> bool {
         self.lock().replaying
     }
@@ -213,10 +229,14 @@ struct SlotState {
     /// The event's or queue's name, or the child's instance, once recorded.
     subject: String,
     tag: Option<String>,
+    /// The session that a call by function asked for.
+    session_id: Option<String>,
     deadlines: ActivityDeadlines,
     retry_timeouts: bool,
     /// The call that this is a later attempt of.
     retry_of: Option<RetryOf>,
+    /// What a call by function was given besides.
+    call: Option<Box<CallOptions>>,
     is_activity: bool,
     result: SlotResult,
 }
@@ -227,6 +247,31 @@ pub(super) struct RetryOf {
     pub(super) first: Arc<Slot>,
     /// Counted from 1, which is the first one itself.
     pub(super) attempt: u32,
+}
+
+/// What a call by function was given after it had been scheduled. The engine reads it when it records the schedule.
+#[derive(Default)]
+pub(super) struct CallOptions {
+    pub(super) retry: Option<RetryRequest>,
+    pub(super) total: Option<TotalTimeout>,
+    pub(super) child_id: Option<String>,
+    /// Why nothing is scheduled at all.
+    pub(super) refused: Option<String>,
+}
+
+/// The policy of a call, and where its record and the timer of its first attempt are awaited.
+#[derive(Clone)]
+pub(super) struct RetryRequest {
+    pub(super) policy: RetryPolicy,
+    pub(super) recorded: Arc<Slot>,
+    pub(super) timer: Arc<Slot>,
+}
+
+/// The time that all attempts of a call have together.
+#[derive(Clone)]
+pub(super) struct TotalTimeout {
+    pub(super) limit_ms: u64,
+    pub(super) timer: Arc<Slot>,
 }
 
 enum SlotResult {
@@ -249,17 +294,41 @@ pub(super) struct Resolution {
 pub(super) struct Failed {
     /// What the program gets.
     pub(super) text: String,
-    /// Whether a deadline passed, rather than the handler failed.
-    pub(super) timed_out: bool,
+    /// What kind of failure it was.
+    pub(super) kind: FailureKind,
+    /// The error of the handler as JSON, if it was recorded.
+    pub(super) error: Option<String>,
+}
+
+/// The kinds of failures that a caller can tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// The handler returned an error.
+    App,
+    /// A deadline passed.
+    TimedOut,
+    /// It was cancelled.
+    Cancelled,
+    /// The handler panicked.
+    Panicked,
+    /// It was attempted too often.
+    Poisoned,
+    /// Anything else.
+    Other,
 }
 
 impl Failed {
     pub(super) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), timed_out: false }
+        Self { text: text.into(), kind: FailureKind::Other, error: None }
     }
 
     pub(super) fn timed_out(text: impl Into<String>) -> Self {
-        Self { text: text.into(), timed_out: true }
+        Self { text: text.into(), kind: FailureKind::TimedOut, error: None }
+    }
+
+    pub(super) fn is_timeout(&self) -> bool {
+        self.kind == FailureKind::TimedOut
     }
 }
 
@@ -281,9 +350,11 @@ impl Slot {
                 event_id: 0,
                 subject: String::new(),
                 tag,
+                session_id: None,
                 deadlines,
                 retry_timeouts: false,
                 retry_of: None,
+                call: None,
                 is_activity,
                 result: SlotResult::Waiting(None),
             }),
@@ -339,6 +410,11 @@ impl Slot {
         self.set_option("with_tag", |state| state.tag = Some(tag))
     }
 
+    /// Sets the session, or says why it cannot be set.
+    pub(super) fn set_session(&self, session_id: String) -> Result<(), String> {
+        self.set_option("session", |state| state.session_id = Some(session_id))
+    }
+
     /// Changes the deadlines, or says why they cannot be changed.
     pub(super) fn set_deadline(
         &self,
@@ -348,15 +424,35 @@ impl Slot {
         self.set_option(method, |state| set(&mut state.deadlines))
     }
 
+    /// Changes the options of a call by function, or says why they cannot be changed.
+    pub(super) fn set_call_option(
+        &self,
+        method: &str,
+        set: impl FnOnce(&mut CallOptions),
+    ) -> Result<(), String> {
+        let mut state = self.lock();
+        if state.event_id != 0 {
+            return Err(too_late(method));
+        }
+        set(state.call.get_or_insert_default());
+        Ok(())
+    }
+
+    pub(super) fn session_id(&self) -> Option<String> {
+        self.lock().session_id.clone()
+    }
+
+    pub(super) fn take_call_options(&self) -> Option<Box<CallOptions>> {
+        self.lock().call.take()
+    }
+
     fn set_option(&self, method: &str, set: impl FnOnce(&mut SlotState)) -> Result<(), String> {
         let mut state = self.lock();
         if !state.is_activity {
             return Err(for_activities_only(method));
         }
         if state.event_id != 0 {
-            return Err(format!(
-                "{method} must follow the scheduling call directly, before anything is awaited"
-            ));
+            return Err(too_late(method));
         }
         set(&mut state);
         Ok(())
