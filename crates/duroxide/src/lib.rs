@@ -13,26 +13,32 @@
 //! |---|---|
 //! | `sqlite`, default | `providers::sqlite`: the crate `duroxide-sqlite` |
 //! | `postgres` | `providers::postgres`: the crate `duroxide-postgres` |
+//! | `macros`, default | the attributes `activity` and `orchestration`, and the list of handlers that they fill |
 //! | `logging`, default | [`runtime::observability::init_logging`] |
 //! | `provider-test` | `provider_validation`: the contract of stores as tests |
 //! | `test-hooks` | `testing`: a store that fails as told |
 
+pub mod app;
 pub mod client;
 mod open;
+pub mod prelude;
 pub mod providers;
 pub mod runtime;
 #[cfg(feature = "test-hooks")]
 pub mod testing;
 
+pub use app::{Builder, Duroxide, OpenError, Run, RunError, StartError};
 pub use client::{
     Client, ClientError, Finding, FindingKind, HealthOptions, HealthReport, RedriveBulkResult, RedriveResult,
 };
 pub use duroxide_core::{
-    AcceptedTags, AppErrorKind, BackoffStrategy, BounceCause, CapabilityRouting, ConfigErrorKind,
-    ContinuedAsNew, DispatcherCapabilityFilter, DurableFuture, Either2, Either3, ErrorDetails, Event,
-    EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, MissingCapability, Need, NodeInfo, NodeRecord,
-    OrchestrationContext, OrchestrationHandler, OrchestrationStatus, PoisonMessageType, RetriedActivity,
-    RetryPolicy, SUB_ORCH_AUTO_PREFIX, SemverRange, UnprocessableWork, build_child_instance_id,
+    AcceptedTags, AppError, AppErrorKind, BackoffStrategy, BounceCause, Call, CallError, CapabilityRouting,
+    Child, CompensationFailed, ConfigErrorKind, ContinueAs, ContinuedAsNew, DispatcherCapabilityFilter,
+    DurableFuture, Either2, Either3, Elapsed, ErrorDetails, Event, EventKind, EventName, Failure,
+    FailureKind, FunctionName, FunctionNames, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, Logger,
+    MalformedPayload, MissingCapability, Need, NodeInfo, NodeRecord, OrchestrationContext,
+    OrchestrationHandler, OrchestrationStatus, PoisonMessageType, QueueName, RetriedActivity, RetryPolicy,
+    SUB_ORCH_AUTO_PREFIX, Saga, SagaStep, SemverRange, UnprocessableWork, build_child_instance_id,
     current_build_version, is_auto_generated_sub_orch_id,
 };
 #[doc(hidden)]
@@ -48,6 +54,9 @@ pub use providers::{
 };
 pub use runtime::registry::{OrchestrationRegistry, OrchestrationRegistryBuilder};
 pub use runtime::{ActivityContext, HeartbeatError, OrchestrationDescriptor, RuntimeOptions};
+
+/// What handlers and typed programs return: any error turns into a [`Failure`] by `?`.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// A store that is shared.
 pub type ProviderRef = std::sync::Arc<dyn providers::Provider>;

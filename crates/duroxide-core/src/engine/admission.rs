@@ -148,7 +148,8 @@ impl Execution {
                 self.complete(id, ScheduleKind::Child, Ok(result.clone()))
             }
             EventKind::SubOrchestrationFailed { details } => {
-                let failed = Failed { text: details.display_message(), kind: kind_of(details), error: None };
+                let failed =
+                    Failed { text: details.display_message(), kind: FailureKind::of(details), error: None };
                 self.complete(id, ScheduleKind::Child, Err(failed))
             }
             EventKind::ExternalEvent { name, data } => {
@@ -203,7 +204,7 @@ impl Execution {
             details,
             ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, retryable: false, .. }
         );
-        let kind = if has_deadline && is_final { FailureKind::TimedOut } else { kind_of(details) };
+        let kind = if has_deadline && is_final { FailureKind::TimedOut } else { FailureKind::of(details) };
         Failed { text: details.display_message(), kind, error: None }
     }
 
@@ -227,18 +228,6 @@ impl Execution {
                 no_matching_schedule(if kind == ScheduleKind::Timer { "timer" } else { "completion" }, id)
             }
         })
-    }
-}
-
-fn kind_of(details: &ErrorDetails) -> FailureKind {
-    match details {
-        ErrorDetails::Application { kind, .. } => match kind {
-            AppErrorKind::ActivityFailed | AppErrorKind::OrchestrationFailed => FailureKind::App,
-            AppErrorKind::Panicked => FailureKind::Panicked,
-            AppErrorKind::Cancelled { .. } => FailureKind::Cancelled,
-        },
-        ErrorDetails::Poison { .. } => FailureKind::Poisoned,
-        ErrorDetails::Infrastructure { .. } | ErrorDetails::Configuration { .. } => FailureKind::Other,
     }
 }
 

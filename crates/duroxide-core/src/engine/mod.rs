@@ -48,5 +48,5 @@ pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};
 pub use typed::{
     ActivityParameter, AppError, Call, CallError, Child, CompensationFailed, ContinueAs, Elapsed, EventName,
     Failure, FunctionName, FunctionNames, Logger, MalformedPayload, NamedTwice, OrchestrationParameter,
-    QueueName, Saga, SagaStep,
+    QueueName, Saga, SagaStep, unnamed_orchestration,
 };

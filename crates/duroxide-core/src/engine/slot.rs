@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::state::State;
 use super::step_bytes::StepBytes;
-use crate::model::{ActivityDeadlines, KvEntry, RetryPolicy};
+use crate::model::{ActivityDeadlines, AppErrorKind, ErrorDetails, KvEntry, RetryPolicy};
 
 /// What the program did since the engine last looked, in the order in which it did it.
 pub(super) enum Command {
@@ -316,6 +316,21 @@ pub enum FailureKind {
     Poisoned,
     /// Anything else.
     Other,
+}
+
+impl FailureKind {
+    /// The kind of a recorded failure.
+    pub fn of(details: &ErrorDetails) -> Self {
+        match details {
+            ErrorDetails::Application { kind, .. } => match kind {
+                AppErrorKind::ActivityFailed | AppErrorKind::OrchestrationFailed => Self::App,
+                AppErrorKind::Panicked => Self::Panicked,
+                AppErrorKind::Cancelled { .. } => Self::Cancelled,
+            },
+            ErrorDetails::Poison { .. } => Self::Poisoned,
+            ErrorDetails::Infrastructure { .. } | ErrorDetails::Configuration { .. } => Self::Other,
+        }
+    }
 }
 
 impl Failed {

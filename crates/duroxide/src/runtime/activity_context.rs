@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Level;
 
 use super::traces;
+use crate::app::States;
 use crate::client::Client;
 use crate::providers::{Provider, ProviderError, ProviderErrorKind};
 
@@ -17,6 +18,7 @@ pub struct ActivityContext {
     facts: Arc<ActivityFacts>,
     cancelled: CancellationToken,
     provider: Arc<dyn Provider>,
+    states: Arc<States>,
 }
 
 /// Why a heartbeat was not recorded.
@@ -70,7 +72,19 @@ impl ActivityContext {
         cancelled: CancellationToken,
         provider: Arc<dyn Provider>,
     ) -> Self {
-        Self { facts: Arc::new(facts), cancelled, provider }
+        Self { facts: Arc::new(facts), cancelled, provider, states: Arc::default() }
+    }
+
+    pub(crate) fn with_states(self, states: Arc<States>) -> Self {
+        Self { states, ..self }
+    }
+
+    /// The state of this type that the program was given with `.state(..)` on its builder.
+    ///
+    /// # Panics
+    /// If there is none. The activity then fails with a text that names the type.
+    pub fn state<T: Send + Sync + 'static>(&self) -> &T {
+        self.states.get()
     }
 
     pub(super) fn facts(&self) -> &Arc<ActivityFacts> {

@@ -93,7 +93,7 @@ pub(super) fn unnamed_activity<F>() -> String {
 }
 
 /// What a call of an orchestration without a name says.
-pub(super) fn unnamed_orchestration<F>() -> String {
+pub fn unnamed_orchestration<F>() -> String {
     let function = type_name::<F>();
     format!(
         "{function} has no name on this node: put #[duroxide::orchestration] on it, or name it with \

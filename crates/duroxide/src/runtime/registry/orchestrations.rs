@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use duroxide_core::{OrchestrationContext, OrchestrationHandler, decode_as, encode};
+use semver::Version;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::watch;
 
@@ -131,6 +132,15 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
     pub fn set_policy(mut self, name: impl Into<String>, policy: VersionPolicy) -> Self {
         self.policies.insert(name.into(), policy);
         self
+    }
+
+    pub(crate) fn insert_handler(
+        self,
+        name: String,
+        version: Version,
+        handler: Arc<dyn OrchestrationHandler>,
+    ) -> Self {
+        self.insert(name, version, handler)
     }
 
     fn insert_later(self, name: String, version: &str, handler: Arc<dyn OrchestrationHandler>) -> Self {

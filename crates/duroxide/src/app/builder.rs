@@ -1,0 +1,285 @@
+//! What a program registers, and its start.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+
+use duroxide_core::{
+    AppError, CapabilityRouting, FunctionNames, NamedTwice, OrchestrationContext, check_version,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::activity_fn::ActivityFn;
+use super::orchestration_fn::{Naming, OrchestrationFn};
+use super::shared::{Shared, SharedCell, States};
+use super::{Duroxide, OpenError, discovered, functions};
+use crate::client::Client;
+use crate::open_store;
+use crate::providers::Provider;
+use crate::runtime::registry::{
+    ActivityRegistry, ActivityRegistryBuilder, OrchestrationRegistry, OrchestrationRegistryBuilder,
+};
+use crate::runtime::{ActivityContext, OnNondeterminism, Runtime, RuntimeOptions};
+
+/// The version of an orchestration that is registered without one.
+const DEFAULT_VERSION: &str = "1.0.0";
+
+/// What a program registers.
+#[must_use = "a builder starts nothing before `.start().await`"]
+pub struct Builder {
+    source: Source,
+    activities: ActivityRegistryBuilder,
+    orchestrations: OrchestrationRegistryBuilder,
+    names: FunctionNames,
+    states: States,
+    shared: SharedCell,
+    discover: bool,
+    options: RuntimeOptions,
+    routing: Option<CapabilityRouting>,
+    on_nondeterminism: Option<OnNondeterminism>,
+    problems: Vec<String>,
+}
+
+enum Source {
+    Url(String),
+    Store(Arc<dyn Provider>),
+}
+
+impl Builder {
+    pub(super) fn new(url: String) -> Self {
+        Self::on(Source::Url(url))
+    }
+
+    /// A program on a store that is open.
+    pub fn on_store(store: Arc<dyn Provider>) -> Self {
+        Self::on(Source::Store(store))
+    }
+
+    fn on(source: Source) -> Self {
+        Self {
+            source,
+            activities: ActivityRegistry::builder(),
+            orchestrations: OrchestrationRegistry::builder(),
+            names: FunctionNames::default(),
+            states: States::default(),
+            shared: Arc::new(OnceLock::new()),
+            discover: true,
+            options: RuntimeOptions::default(),
+            routing: None,
+            on_nondeterminism: None,
+            problems: Vec::new(),
+        }
+    }
+
+    /// Registers an activity under its stored name.
+    pub fn activity<F, In, Out, E, Fut>(self, name: &str, function: F) -> Self
+    where
+        F: Fn(ActivityContext, In) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Out, E>> + Send + 'static,
+        In: DeserializeOwned + Send + 'static,
+        Out: Serialize + Send + 'static,
+        E: AppError,
+    {
+        let mut named = self.name_activity::<F>(name);
+        let handler = ActivityFn { function, shared: named.shared.clone(), types: PhantomData };
+        named.activities = named.activities.insert_handler(name.to_string(), Arc::new(handler));
+        named
+    }
+
+    /// Names an activity that this node calls and others run.
+    pub fn declare_activity<F, In, Out, E, Fut>(self, name: &str, function: F) -> Self
+    where
+        F: Fn(ActivityContext, In) -> Fut + 'static,
+        Fut: Future<Output = Result<Out, E>>,
+    {
+        drop(function);
+        self.name_activity::<F>(name)
+    }
+
+    /// Registers version 1.0.0 of an orchestration under its stored name.
+    pub fn orchestration<F, In, Out, E, Fut>(self, name: &str, function: F) -> Self
+    where
+        F: Fn(OrchestrationContext, In) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Out, E>> + Send + 'static,
+        In: DeserializeOwned + Send + 'static,
+        Out: Serialize + Send + 'static,
+        E: AppError,
+    {
+        self.orchestration_versioned(name, DEFAULT_VERSION, function)
+    }
+
+    /// Registers one version of an orchestration under its stored name.
+    pub fn orchestration_versioned<F, In, Out, E, Fut>(self, name: &str, version: &str, function: F) -> Self
+    where
+        F: Fn(OrchestrationContext, In) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Out, E>> + Send + 'static,
+        In: DeserializeOwned + Send + 'static,
+        Out: Serialize + Send + 'static,
+        E: AppError,
+    {
+        let mut named = self.name_orchestration::<F>(name, version);
+        let handler = OrchestrationFn { function, shared: named.shared.clone(), types: PhantomData };
+        if let Ok(version) = check_version(version) {
+            let handler = Arc::new(handler);
+            named.orchestrations = named.orchestrations.insert_handler(name.to_string(), version, handler);
+        }
+        named
+    }
+
+    /// Names version 1.0.0 of an orchestration that this node calls and others run.
+    pub fn declare_orchestration<F, In, Out, E, Fut>(self, name: &str, function: F) -> Self
+    where
+        F: Fn(OrchestrationContext, In) -> Fut + 'static,
+        Fut: Future<Output = Result<Out, E>>,
+    {
+        self.declare_orchestration_versioned(name, DEFAULT_VERSION, function)
+    }
+
+    /// Names one version of an orchestration that this node calls and others run.
+    pub fn declare_orchestration_versioned<F, In, Out, E, Fut>(
+        self,
+        name: &str,
+        version: &str,
+        function: F,
+    ) -> Self
+    where
+        F: Fn(OrchestrationContext, In) -> Fut + 'static,
+        Fut: Future<Output = Result<Out, E>>,
+    {
+        drop(function);
+        self.name_orchestration::<F>(name, version)
+    }
+
+    /// Registers handlers of the text-based API besides.
+    pub fn registries(
+        mut self,
+        activities: ActivityRegistry,
+        orchestrations: &OrchestrationRegistry,
+    ) -> Self {
+        self.activities = self.activities.merge(activities);
+        for name in orchestrations.list_names() {
+            for version in orchestrations.list_versions(&name) {
+                if let Some(handler) = orchestrations.resolve_handler_exact(&name, &version) {
+                    let handler = Arc::new(Naming { handler, shared: self.shared.clone() });
+                    self.orchestrations = self.orchestrations.insert_handler(name.clone(), version, handler);
+                }
+            }
+        }
+        self
+    }
+
+    /// A value that activities reach with [`ActivityContext::state`], by its type.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        if !self.states.add(value) {
+            let state = std::any::type_name::<T>();
+            self.problems
+                .push(format!("there are two states of type {state}: wrap one in a type of its own"));
+        }
+        self
+    }
+
+    /// Whether the handlers that attributes have entered into the program's list are registered. They are by default.
+    pub fn discover(self, discover: bool) -> Self {
+        Self { discover, ..self }
+    }
+
+    /// How the runtime behaves.
+    ///
+    /// Fields for which a new program has another default than the text-based API keep that: see
+    /// [`Self::capability_routing`] and [`Self::on_nondeterminism`].
+    pub fn options(self, options: RuntimeOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    /// How the node chooses what it fetches. [`CapabilityRouting::Handlers`] by default: it gets only what it can run.
+    pub fn capability_routing(self, routing: CapabilityRouting) -> Self {
+        Self { routing: Some(routing), ..self }
+    }
+
+    /// What happens to an execution whose history does not fit the code here. [`OnNondeterminism::HandBack`] by default: a
+    /// node with other code may fit.
+    pub fn on_nondeterminism(self, what: OnNondeterminism) -> Self {
+        Self { on_nondeterminism: Some(what), ..self }
+    }
+
+    /// Opens the store and runs the handlers.
+    pub async fn start(self) -> Result<Duroxide, OpenError> {
+        let Parts { store, activities, orchestrations, names, options } = self.build().await?;
+        let client = Client::new(store.clone());
+        let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
+        Ok(Duroxide { client, runtime: Some(runtime), names })
+    }
+
+    /// Opens the store and runs nothing.
+    pub async fn client_only(self) -> Result<Duroxide, OpenError> {
+        let Parts { store, names, .. } = self.build().await?;
+        Ok(Duroxide { client: Client::new(store), runtime: None, names })
+    }
+
+    async fn build(mut self) -> Result<Parts, OpenError> {
+        if self.discover {
+            self = discovered::all().into_iter().fold(self, |builder, entry| (entry.register)(builder));
+        }
+        let mut problems = self.problems;
+        let activities = self.activities.build_result().map_err(|problem| problems.push(problem)).ok();
+        let orchestrations =
+            self.orchestrations.build_result().map_err(|problem| problems.push(problem)).ok();
+        let (Some(activities), Some(orchestrations), true) =
+            (activities, orchestrations, problems.is_empty())
+        else {
+            return Err(OpenError::Handlers { problems });
+        };
+        let names = Arc::new(self.names);
+        let shared = Shared { names: names.clone(), states: Arc::new(self.states) };
+        // Handlers run only after this; a builder is started once.
+        let unset = self.shared.set(shared);
+        debug_assert!(unset.is_ok(), "a builder is built once");
+        let store = match self.source {
+            Source::Url(url) => open_store(&url).await?,
+            Source::Store(store) => store,
+        };
+        let options = RuntimeOptions {
+            capability_routing: self.routing.unwrap_or(CapabilityRouting::Handlers),
+            on_nondeterminism: self.on_nondeterminism.unwrap_or(OnNondeterminism::HandBack),
+            ..self.options
+        };
+        Ok(Parts { store, activities, orchestrations, names, options })
+    }
+
+    fn name_activity<F: 'static>(mut self, name: &str) -> Self {
+        let named = self.names.name_activity::<F>(name);
+        self.note(functions::check::<F>("activity", name), named);
+        self
+    }
+
+    fn name_orchestration<F: 'static>(mut self, name: &str, version: &str) -> Self {
+        let named = self.names.name_orchestration::<F>(name, version);
+        self.note(functions::check::<F>("orchestration", name), named);
+        if let Err(cause) = check_version(version) {
+            self.problems.push(format!("orchestration '{name}': {cause}"));
+        }
+        self
+    }
+
+    fn note(&mut self, checked: Result<(), String>, named: Result<(), NamedTwice>) {
+        self.problems.extend(checked.err());
+        self.problems.extend(named.err().map(|twice| twice.to_string()));
+    }
+}
+
+struct Parts {
+    store: Arc<dyn Provider>,
+    activities: ActivityRegistry,
+    orchestrations: OrchestrationRegistry,
+    names: Arc<FunctionNames>,
+    options: RuntimeOptions,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("names", &self.names)
+            .field("problems", &self.problems)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,13 @@
+//! What a typed program uses: `use duroxide::prelude::*;`
+
+pub use std::time::Duration;
+
+pub use duroxide_core::{
+    BackoffStrategy, Call, CallError, Child, DurableFuture, Elapsed, EventName, Failure, MalformedPayload,
+    OrchestrationContext, QueueName, RetryPolicy, Saga,
+};
+
+pub use crate::Result;
+pub use crate::app::{Duroxide, OpenError, Run, RunError, StartError};
+pub use crate::providers::SendOutcome;
+pub use crate::runtime::{ActivityContext, RuntimeOptions};
