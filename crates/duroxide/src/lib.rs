@@ -28,10 +28,10 @@ pub use client::{
 pub use duroxide_core::{
     AcceptedTags, AppErrorKind, BackoffStrategy, BounceCause, CapabilityRouting, ConfigErrorKind,
     ContinuedAsNew, DispatcherCapabilityFilter, DurableFuture, Either2, Either3, ErrorDetails, Event,
-    EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, MissingCapability, Need, NodeInfo, NodeRecord,
-    OrchestrationContext, OrchestrationHandler, OrchestrationStatus, PoisonMessageType, RetriedActivity,
-    RetryPolicy, SUB_ORCH_AUTO_PREFIX, SemverRange, UnprocessableWork, build_child_instance_id,
-    current_build_version, is_auto_generated_sub_orch_id,
+    EventKind, FailureKind, HandlerError, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, MissingCapability, Need,
+    NodeInfo, NodeRecord, OrchestrationContext, OrchestrationHandler, OrchestrationStatus, PoisonMessageType,
+    RecordedFailure, RetriedActivity, RetryPolicy, SUB_ORCH_AUTO_PREFIX, SemverRange, UnprocessableWork,
+    build_child_instance_id, current_build_version, is_auto_generated_sub_orch_id,
 };
 pub use providers::{
     Cursor, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,

@@ -12,7 +12,7 @@ use super::context::{Text, decode_result, output_of_activity};
 use super::future::limit_ms;
 use super::slot::{Command, Failed, Schedule, Slot};
 use super::{DurableFuture, Either2, OrchestrationContext};
-use crate::model::{RecordedPolicy, RetryPolicy};
+use crate::model::{FailureKind, RecordedPolicy, RetryPolicy};
 
 /// What the program gets when one attempt took longer than the policy allows.
 const TIMED_OUT: &str = "timeout: activity timed out";
@@ -251,7 +251,7 @@ impl Attempts {
             };
             let is_retried = match &result {
                 Ok(_) => false,
-                Err(failed) => !failed.timed_out || retry_timeouts,
+                Err(failed) => failed.kind != FailureKind::TimedOut || retry_timeouts,
             };
             if !is_retried || attempt >= policy.max_attempts {
                 return result;

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::state::State;
 use super::step_bytes::StepBytes;
-use crate::model::{ActivityDeadlines, KvEntry, RetryPolicy};
+use crate::model::{ActivityDeadlines, ErrorDetails, FailureKind, KvEntry, RetryPolicy};
 
 /// What the program did since the engine last looked, in the order in which it did it.
 pub(super) enum Command {
@@ -247,19 +247,26 @@ pub(super) struct Resolution {
 /// Why an activity or a child gave no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failed {
-    /// What the program gets.
+    /// What a program of the text API gets.
     pub(super) text: String,
-    /// Whether a deadline passed, rather than the handler failed.
-    pub(super) timed_out: bool,
+    pub(super) kind: FailureKind,
+    /// The program's own error as JSON, where the handler gave one.
+    pub(super) error: Option<String>,
 }
 
 impl Failed {
+    /// A call that was wrong in itself.
     pub(super) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), timed_out: false }
+        Self { text: text.into(), kind: FailureKind::Other, error: None }
     }
 
     pub(super) fn timed_out(text: impl Into<String>) -> Self {
-        Self { text: text.into(), timed_out: true }
+        Self { text: text.into(), kind: FailureKind::TimedOut, error: None }
+    }
+
+    /// A recorded failure.
+    pub(super) fn of(details: &ErrorDetails) -> Self {
+        Self { text: details.display_message(), kind: FailureKind::of(details), error: None }
     }
 }
 

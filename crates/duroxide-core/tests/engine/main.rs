@@ -23,4 +23,5 @@ mod retried_calls;
 mod retries;
 mod scale;
 mod timers;
+mod typed_errors;
 mod unread;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use duroxide_core::{OrchestrationContext, OrchestrationHandler, decode_as, encode};
+use semver::Version;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::watch;
 
@@ -114,6 +115,17 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
         Fut: Future<Output = Result<Out, String>> + Send + 'static,
     {
         self.insert_later(name.into(), version.as_ref(), Arc::new(Typed { handler, types: PhantomData }))
+    }
+
+    /// Registers one version of an orchestration that implements [`OrchestrationHandler`] itself.
+    #[must_use]
+    pub fn register_handler(
+        self,
+        name: impl Into<String>,
+        version: Version,
+        handler: Arc<dyn OrchestrationHandler>,
+    ) -> Self {
+        self.insert(name.into(), version, handler)
     }
 
     /// Registers version 1.0.0 of several orchestrations.
