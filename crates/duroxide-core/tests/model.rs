@@ -16,3 +16,5 @@ mod ids;
 mod retry;
 #[path = "model/versions.rs"]
 mod versions;
+#[path = "model/work_item_forms.rs"]
+mod work_item_forms;

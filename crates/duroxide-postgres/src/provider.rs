@@ -194,7 +194,11 @@ impl Provider for PostgresProvider {
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        self.history("read", instance, None).await
+        self.history("read", instance, None, None).await
+    }
+
+    async fn last_events(&self, instance: &str, count: u32) -> Result<Vec<Event>, ProviderError> {
+        self.history("last_events", instance, None, Some(count)).await
     }
 
     async fn read_with_execution(
@@ -202,7 +206,7 @@ impl Provider for PostgresProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        self.history("read_with_execution", instance, Some(execution_id)).await
+        self.history("read_with_execution", instance, Some(execution_id), None).await
     }
 
     async fn append_with_execution(
@@ -407,9 +411,10 @@ impl PostgresProvider {
         operation: &'static str,
         instance: &str,
         execution_id: Option<u64>,
+        last: Option<u32>,
     ) -> Result<Vec<Event>, ProviderError> {
         let conn = self.conn(operation).await?;
-        let read = history::read(&conn, instance, execution_id).await;
+        let read = history::read(&conn, instance, execution_id, last).await;
         read.map_err(|fault| fault.into_error(operation))
     }
 }

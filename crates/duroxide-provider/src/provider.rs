@@ -167,6 +167,14 @@ pub trait Provider: Any + Send + Sync {
     /// The history of the latest execution; empty for an unknown instance.
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError>;
 
+    /// The last events of the latest execution, at most `count` of them, in their order; empty for an unknown
+    /// instance. A store that can reads no more than those.
+    async fn last_events(&self, instance: &str, count: u32) -> Result<Vec<Event>, ProviderError> {
+        let mut history = self.read(instance).await?;
+        let before = history.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
+        Ok(history.split_off(before))
+    }
+
     /// The history of one execution; empty for an unknown one.
     async fn read_with_execution(
         &self,

@@ -174,17 +174,28 @@ pub(super) struct StoredEvent {
 pub(super) fn read_stored(db: &Db, key: i64, execution_id: u64) -> rusqlite::Result<Vec<StoredEvent>> {
     const SQL: &str = "SELECT event_id, event FROM history WHERE instance_key = ?1 AND execution_id = ?2 \
          ORDER BY event_id";
-    db.all(SQL, (key, to_column(execution_id)), |row| {
-        let json = match row.get_ref(1)? {
-            ValueRef::Text(text) => {
-                std::str::from_utf8(text).map(str::to_string).map_err(|_| "not valid UTF-8".to_string())
-            }
-            other @ (ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_)) => {
-                Err(format!("{:?} where text belongs", other.data_type()))
-            }
-        };
-        Ok(StoredEvent { event_id: from_column(row.get(0)?), json })
-    })
+    db.all(SQL, (key, to_column(execution_id)), stored_event)
+}
+
+/// The last events of one execution, in their order.
+fn read_last(db: &Db, key: i64, execution_id: u64, count: u32) -> rusqlite::Result<Vec<StoredEvent>> {
+    const SQL: &str = "SELECT event_id, event FROM history WHERE instance_key = ?1 AND execution_id = ?2 \
+         ORDER BY event_id DESC LIMIT ?3";
+    let mut last = db.all(SQL, (key, to_column(execution_id), count), stored_event)?;
+    last.reverse();
+    Ok(last)
+}
+
+fn stored_event(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredEvent> {
+    let json = match row.get_ref(1)? {
+        ValueRef::Text(text) => {
+            std::str::from_utf8(text).map(str::to_string).map_err(|_| "not valid UTF-8".to_string())
+        }
+        other @ (ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_)) => {
+            Err(format!("{:?} where text belongs", other.data_type()))
+        }
+    };
+    Ok(StoredEvent { event_id: from_column(row.get(0)?), json })
 }
 
 /// An event that does not decode.
@@ -234,17 +245,21 @@ pub(super) fn append_with_execution(
 }
 
 /// The events of an execution, of the latest without an id, and which execution that is; empty for an
-/// unknown one.
+/// unknown one. `last` limits them to so many at the end.
 pub(super) fn read(
     db: &Db,
     instance: &str,
     execution_id: Option<u64>,
+    last: Option<u32>,
 ) -> Result<(u64, Vec<StoredEvent>), Fault> {
     const SQL: &str = "SELECT key, current_execution_id FROM instances WHERE instance_id = ?1";
     db.snapshot(|db| {
         let found: Option<(i64, i64)> = db.first(SQL, [instance], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let Some((key, current)) = found else { return Ok((execution_id.unwrap_or(0), Vec::new())) };
         let execution_id = execution_id.unwrap_or(from_column(current));
-        Ok((execution_id, read_stored(db, key, execution_id)?))
+        Ok(match last {
+            None => (execution_id, read_stored(db, key, execution_id)?),
+            Some(count) => (execution_id, read_last(db, key, execution_id, count)?),
+        })
     })
 }

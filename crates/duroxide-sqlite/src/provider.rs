@@ -177,7 +177,11 @@ impl Provider for SqliteProvider {
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        self.history("read", instance, None).await
+        self.history("read", instance, None, None).await
+    }
+
+    async fn last_events(&self, instance: &str, count: u32) -> Result<Vec<Event>, ProviderError> {
+        self.history("last_events", instance, None, Some(count)).await
     }
 
     async fn read_with_execution(
@@ -185,7 +189,7 @@ impl Provider for SqliteProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        self.history("read_with_execution", instance, Some(execution_id)).await
+        self.history("read_with_execution", instance, Some(execution_id), None).await
     }
 
     async fn append_with_execution(
@@ -416,10 +420,11 @@ impl SqliteProvider {
         operation: &'static str,
         instance: &str,
         execution_id: Option<u64>,
+        last: Option<u32>,
     ) -> Result<Vec<Event>, ProviderError> {
         let asked = instance.to_string();
         let (execution_id, stored) =
-            self.read_with(operation, move |db| history::read(db, &asked, execution_id)).await?;
+            self.read_with(operation, move |db| history::read(db, &asked, execution_id, last)).await?;
         history::decode(stored).map_err(|error| {
             let message = format!(
                 "event {} of execution {execution_id} of '{instance}': {}",

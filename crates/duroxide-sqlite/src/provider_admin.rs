@@ -36,12 +36,12 @@ impl ProviderAdmin for SqliteProvider {
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
         self.get_execution_info(instance, execution_id).await?;
-        self.history("read_history_with_execution_id", instance, Some(execution_id)).await
+        self.history("read_history_with_execution_id", instance, Some(execution_id), None).await
     }
 
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
         self.latest_execution_id(instance).await?;
-        self.history("read_history", instance, None).await
+        self.history("read_history", instance, None, None).await
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {

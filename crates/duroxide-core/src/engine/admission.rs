@@ -1,12 +1,13 @@
 //! Admitting messages, one at a time: each becomes an event, and the program runs before the next.
 
-use super::execution::{Execution, Pass, Stop};
+use super::execution::{Execution, Pass, RecordedError, Stop};
 use super::mismatch::{completion_kind_mismatch, no_matching_schedule};
 use super::schedules::{Found, ScheduleKind};
-use super::slot::{Failed, FailureKind, Resolution};
+use super::slot::{Failed, Resolution};
 use super::turn::DropReason;
 use crate::model::{
-    AppErrorKind, ErrorDetails, EventKind, WorkItem, error_within_limit, reply_to_colliding_start,
+    AppErrorKind, ErrorDetails, EventKind, FailureKind, WorkItem, error_within_limit,
+    reply_to_colliding_start,
 };
 use crate::protection::Protection;
 
@@ -22,6 +23,11 @@ impl Execution {
                 let event = EventKind::ActivityFailed { details };
                 self.admit_completion(execution_id, id, ScheduleKind::Activity, event, pass)
             }
+            WorkItem::ActivityErrored { execution_id, id, details, error, panicked, .. } => {
+                let error = EventKind::ErrorRecorded { error, panicked };
+                let event = EventKind::ActivityFailed { details };
+                self.admit_error(execution_id, id, ScheduleKind::Activity, error, event, pass)
+            }
             WorkItem::TimerFired { execution_id, id, fire_at_ms, .. } => {
                 let event = EventKind::TimerFired { fire_at_ms };
                 self.admit_completion(execution_id, id, ScheduleKind::Timer, event, pass)
@@ -33,6 +39,11 @@ impl Execution {
             WorkItem::SubOrchFailed { parent_execution_id, parent_id, details, .. } => {
                 let event = EventKind::SubOrchestrationFailed { details };
                 self.admit_completion(parent_execution_id, parent_id, ScheduleKind::Child, event, pass)
+            }
+            WorkItem::SubOrchErrored { parent_execution_id, parent_id, details, error, .. } => {
+                let error = EventKind::ErrorRecorded { error, panicked: false };
+                let event = EventKind::SubOrchestrationFailed { details };
+                self.admit_error(parent_execution_id, parent_id, ScheduleKind::Child, error, event, pass)
             }
             WorkItem::ExternalRaised { name, data, .. } => {
                 let wait = self.events.next_wait(&name);
@@ -83,18 +94,49 @@ impl Execution {
         event: EventKind,
         pass: &mut Pass<'_>,
     ) -> Result<(), Stop> {
-        if !self.is_for(execution_id, id) {
-            pass.actions.dropped.push(DropReason::StaleExecution);
+        if self.is_wanted(execution_id, id, kind, pass)? {
+            self.admit_event(Some(id), event, pass)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Admits a failure together with the error that stands before it: the program sees both at once.
+    fn admit_error(
+        &mut self,
+        execution_id: u64,
+        id: u64,
+        kind: ScheduleKind,
+        error: EventKind,
+        event: EventKind,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Stop> {
+        if !self.is_wanted(execution_id, id, kind, pass)? {
             return Ok(());
         }
+        pass.tape.append(Some(id), error.clone());
+        self.apply(Some(id), &error)?;
+        self.admit_event(Some(id), event, pass)
+    }
+
+    /// Whether a completion answers something that is open. One that does not is dropped, or fits no schedule at all.
+    fn is_wanted(
+        &self,
+        execution_id: u64,
+        id: u64,
+        kind: ScheduleKind,
+        pass: &mut Pass<'_>,
+    ) -> Result<bool, Stop> {
+        if !self.is_for(execution_id, id) {
+            pass.actions.dropped.push(DropReason::StaleExecution);
+            return Ok(false);
+        }
         match self.schedules.find(id, kind) {
-            Found::Open => self.admit_event(Some(id), event, pass),
-            Found::Closed(_) if Protection::DuplicatesAreDropped.is_off() => {
-                self.admit_event(Some(id), event, pass)
-            }
+            Found::Open => Ok(true),
+            Found::Closed(_) if Protection::DuplicatesAreDropped.is_off() => Ok(true),
             Found::Closed(reason) => {
                 pass.actions.dropped.push(reason);
-                Ok(())
+                Ok(false)
             }
             Found::OtherKind(_) | Found::Nothing => Err(self.unmatched(id, kind)),
         }
@@ -125,13 +167,19 @@ impl Execution {
                 Ok(())
             }
             EventKind::OrchestrationRepaired { .. } => Ok(()),
+            EventKind::ErrorRecorded { error, panicked } => {
+                self.recorded_error =
+                    Some(RecordedError { schedule: id, error: error.clone(), panicked: *panicked });
+                Ok(())
+            }
             EventKind::ActivityCompleted { result } => {
                 self.end_start_deadline(id);
                 self.complete(id, ScheduleKind::Activity, Ok(result.clone()))
             }
             EventKind::ActivityFailed { details } => {
                 self.end_start_deadline(id);
-                self.complete(id, ScheduleKind::Activity, Err(self.failure_of_activity(id, details)))?;
+                let failed = self.failure_of_activity(id, details);
+                self.complete(id, ScheduleKind::Activity, Err(failed))?;
                 match details {
                     ErrorDetails::Poison { .. } => Err(Stop::Failed(details.clone())),
                     ErrorDetails::Infrastructure { .. }
@@ -148,8 +196,7 @@ impl Execution {
                 self.complete(id, ScheduleKind::Child, Ok(result.clone()))
             }
             EventKind::SubOrchestrationFailed { details } => {
-                let failed =
-                    Failed { text: details.display_message(), kind: FailureKind::of(details), error: None };
+                let failed = self.with_error(id, Failed::of(details));
                 self.complete(id, ScheduleKind::Child, Err(failed))
             }
             EventKind::ExternalEvent { name, data } => {
@@ -197,15 +244,26 @@ impl Execution {
     }
 
     /// A worker reports an attempt that ran longer than its deadline as a failure that is not retryable.
-    fn failure_of_activity(&self, id: u64, details: &ErrorDetails) -> Failed {
+    fn failure_of_activity(&mut self, id: u64, details: &ErrorDetails) -> Failed {
         let has_deadline =
             self.schedules.slot(id).is_some_and(|slot| slot.deadlines().start_to_close_ms.is_some());
         let is_final = matches!(
             details,
             ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, retryable: false, .. }
         );
-        let kind = if has_deadline && is_final { FailureKind::TimedOut } else { FailureKind::of(details) };
-        Failed { text: details.display_message(), kind, error: None }
+        let failed = self.with_error(id, Failed::of(details));
+        if has_deadline && is_final { Failed::timed_out(failed.text) } else { failed }
+    }
+
+    /// The failure of a schedule with the error that was recorded just before it.
+    fn with_error(&mut self, id: u64, mut failed: Failed) -> Failed {
+        if let Some(recorded) = self.recorded_error.take().filter(|recorded| recorded.schedule == id) {
+            if recorded.panicked {
+                failed.kind = FailureKind::Panicked;
+            }
+            failed.error = Some(recorded.error);
+        }
+        failed
     }
 
     fn complete(&mut self, id: u64, kind: ScheduleKind, value: Result<String, Failed>) -> Result<(), Stop> {

@@ -10,8 +10,8 @@ use super::turn::{DropReason, Outcome, Turn};
 use crate::model::limits::MAX_CARRY_FORWARD_EVENTS;
 use crate::model::redrive::{PARENT_CANCELED, PARENT_FAILED, TERMINAL_REASON};
 use crate::model::{
-    AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, ItemKind, ParentLink,
-    ScheduledActivityIdentifier, WorkItem, columns_of, error_within_limit, open_work,
+    AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, ItemKind, ParentLink, RecordedFailure,
+    ScheduledActivityIdentifier, WorkItem, columns_of, error_within_limit, open_work, raised_pin,
     reply_to_colliding_start, state_changes, status,
 };
 use crate::protection::Protection;
@@ -74,16 +74,15 @@ pub(super) fn end(
                 result: output,
             }));
         }
-        Ending::Failed(details) => {
+        Ending::Failed { details, error } => {
+            if let Some(error) = error.clone() {
+                tape.append(None, EventKind::ErrorRecorded { error, panicked: false });
+            }
             tape.append(None, EventKind::OrchestrationFailed { details: details.clone() });
             turn.metadata.status = Some(status::FAILED.to_string());
             turn.metadata.output = Some(details.display_message());
-            actions.orchestrator_items.extend(parent.map(|parent| WorkItem::SubOrchFailed {
-                parent_instance: parent.instance.clone(),
-                parent_execution_id: parent.execution_id,
-                parent_id: parent.event_id,
-                details,
-            }));
+            let failure = RecordedFailure { details, error };
+            actions.orchestrator_items.extend(parent.map(|parent| failure.told_to(parent)));
         }
         Ending::ContinuedAsNew { input, version, custom_status } => {
             tape.append(None, EventKind::OrchestrationContinuedAsNew { input: input.clone() });
@@ -114,6 +113,9 @@ pub(super) fn finish(mut turn: Turn, tape: Tape<'_>, actions: Actions) -> Turn {
             columns.kind != ItemKind::Timer || !is_unwanted
         });
     }
+    if let Some(raised) = raised_pin(tape.pinned.as_ref(), &tape.events) {
+        turn.metadata.pinned_duroxide_version = Some(raised);
+    }
     turn.events = tape.events;
     turn.worker_items = worker_items;
     turn.orchestrator_items = orchestrator_items;
@@ -124,14 +126,21 @@ pub(super) fn finish(mut turn: Turn, tape: Tape<'_>, actions: Actions) -> Turn {
 
 enum Ending {
     Completed(String),
-    Failed(ErrorDetails),
+    Failed { details: ErrorDetails, error: Option<String> },
     ContinuedAsNew { input: String, version: Option<String>, custom_status: Option<String> },
+}
+
+impl Ending {
+    fn failed(details: ErrorDetails) -> Self {
+        Self::Failed { details, error: None }
+    }
 }
 
 /// The same with texts that a program chose cut to the limit: an error ends an execution, however long it is.
 fn within_limit(stop: Stop) -> Stop {
     match stop {
         Stop::Failed(details) => Stop::Failed(details.within_limit()),
+        Stop::Errored { details, error } => Stop::Errored { details: details.within_limit(), error },
         Stop::Nondeterministic(diff) => Stop::Nondeterministic(error_within_limit(diff)),
         Stop::Panicked(message) => Stop::Panicked(error_within_limit(message)),
         Stop::Completed(_) | Stop::ContinuedAsNew { .. } => stop,
@@ -141,7 +150,10 @@ fn within_limit(stop: Stop) -> Stop {
 fn outcome_of(stop: Stop, identity: &Identity) -> (Outcome, Ending) {
     match stop {
         Stop::Completed(output) => (Outcome::Completed { output: output.clone() }, Ending::Completed(output)),
-        Stop::Failed(details) => (Outcome::Failed { details: details.clone() }, Ending::Failed(details)),
+        Stop::Failed(details) => (Outcome::Failed { details: details.clone() }, Ending::failed(details)),
+        Stop::Errored { details, error } => {
+            (Outcome::Failed { details: details.clone() }, Ending::Failed { details, error: Some(error) })
+        }
         Stop::ContinuedAsNew { input, version, custom_status } => {
             (Outcome::ContinuedAsNew, Ending::ContinuedAsNew { input, version, custom_status })
         }
@@ -151,7 +163,7 @@ fn outcome_of(stop: Stop, identity: &Identity) -> (Outcome, Ending) {
                 resource: identity.name.clone(),
                 message: Some(diff.clone()),
             };
-            (Outcome::Nondeterministic { diff }, Ending::Failed(details))
+            (Outcome::Nondeterministic { diff }, Ending::failed(details))
         }
         Stop::Panicked(message) => {
             let details = ErrorDetails::Application {
@@ -159,7 +171,7 @@ fn outcome_of(stop: Stop, identity: &Identity) -> (Outcome, Ending) {
                 message: message.clone(),
                 retryable: false,
             };
-            (Outcome::Panicked { message }, Ending::Failed(details))
+            (Outcome::Panicked { message }, Ending::failed(details))
         }
     }
 }
@@ -173,10 +185,11 @@ fn cancel_open_work(
 ) {
     let (word, told) = match ending {
         Ending::Completed(_) => ("completed", "parent completed"),
-        Ending::Failed(ErrorDetails::Application { kind: AppErrorKind::Cancelled { .. }, .. }) => {
-            ("failed", PARENT_CANCELED)
-        }
-        Ending::Failed(_) => ("failed", PARENT_FAILED),
+        Ending::Failed {
+            details: ErrorDetails::Application { kind: AppErrorKind::Cancelled { .. }, .. },
+            ..
+        } => ("failed", PARENT_CANCELED),
+        Ending::Failed { .. } => ("failed", PARENT_FAILED),
         Ending::ContinuedAsNew { .. } => ("continued_as_new", "parent continued as new"),
     };
     let reason = format!("{TERMINAL_REASON}_{word}");

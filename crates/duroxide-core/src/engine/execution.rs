@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use semver::Version;
+
 use super::asking::KvQuestion;
 use super::behaviour::Behaviour;
 use super::context::Identity;
@@ -19,14 +21,15 @@ use super::slot::Desk;
 use super::subscriptions::Subscriptions;
 use super::tape::{Recorded, Tape, stored_bytes};
 use super::turn::DropReason;
-use super::{OrchestrationContext, OrchestrationHandler};
+use super::{HandlerError, OrchestrationContext, OrchestrationHandler};
 use crate::model::limits::{MAX_HISTORY_EVENTS, MAX_IDLE_WAKES_PER_TURN};
 use crate::model::{
-    ErrorDetails, Event, EventKind, KvEntry, ParentLink, ScheduledActivityIdentifier, WorkItem, check_payload,
+    ErrorDetails, Event, EventKind, KvEntry, ParentLink, ScheduledActivityIdentifier, WorkItem,
+    check_payload, pinned_version_of,
 };
 use crate::protection::Protection;
 
-type Program = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+type Program = Pin<Box<dyn Future<Output = Result<String, HandlerError>> + Send>>;
 
 /// A live execution. Kept in memory between turns, it saves the next turn reading and replaying the history.
 pub struct Execution {
@@ -50,6 +53,19 @@ pub struct Execution {
     pub(super) start_deadlines: StartDeadlines,
     /// The executions of schedules that an earlier execution made, by event id: this one was redriven.
     scheduled_earlier: BTreeMap<u64, u64>,
+    /// The error of the failure that is admitted next.
+    pub(super) recorded_error: Option<RecordedError>,
+    /// The version that the execution is pinned to.
+    pub(super) pinned: Option<Version>,
+}
+
+/// An error of the program's own that stands before its failure.
+pub(super) struct RecordedError {
+    /// The activity or child that failed.
+    pub(super) schedule: u64,
+    /// As JSON.
+    pub(super) error: String,
+    pub(super) panicked: bool,
 }
 
 /// Why an execution goes no further.
@@ -57,7 +73,16 @@ pub struct Execution {
 pub(super) enum Stop {
     Completed(String),
     Failed(ErrorDetails),
-    ContinuedAsNew { input: String, version: Option<String>, custom_status: Option<String> },
+    /// The program returned an error that is more than a text: JSON.
+    Errored {
+        details: ErrorDetails,
+        error: String,
+    },
+    ContinuedAsNew {
+        input: String,
+        version: Option<String>,
+        custom_status: Option<String>,
+    },
     Nondeterministic(String),
     Panicked(String),
 }
@@ -131,7 +156,7 @@ impl Execution {
         let desk = Arc::new(Desk::default());
         let ctx = OrchestrationContext::new(desk.clone(), identity.clone());
         let input = input.clone();
-        let program: Program = Box::pin(async move { handler.invoke(ctx, input).await });
+        let program: Program = Box::pin(async move { handler.run(ctx, input).await });
         let mut execution = Self {
             identity,
             parent: ParentLink::from_fields(parent_instance.as_deref(), *parent_execution_id, *parent_id),
@@ -148,6 +173,8 @@ impl Execution {
             questions: BTreeMap::new(),
             start_deadlines: StartDeadlines::default(),
             scheduled_earlier: BTreeMap::new(),
+            recorded_error: None,
+            pinned: pinned_version_of(std::slice::from_ref(started)),
         };
         execution.desk.view(|view| {
             view.custom_status.clone_from(initial_custom_status);
@@ -217,7 +244,10 @@ impl Execution {
             // What the program did then, it did at the time of the event that it did it about.
             self.desk.view(|view| view.now_ms = self.last_timestamp_ms);
             self.apply(event.source_event_id, &event.kind)?;
-            self.settle(pass)?;
+            // An error is admitted together with the failure behind it.
+            if !matches!(event.kind, EventKind::ErrorRecorded { .. }) {
+                self.settle(pass)?;
+            }
         }
         self.desk.set_replaying(false);
         self.desk.view(|view| view.now_ms = pass.tape.now_ms);
@@ -280,7 +310,7 @@ impl Execution {
         }
     }
 
-    fn returned(&self, result: Result<String, String>, pass: &Pass<'_>) -> Stop {
+    fn returned(&self, result: Result<String, HandlerError>, pass: &Pass<'_>) -> Stop {
         if let Some(next) = pass.tape.peek() {
             return Stop::Nondeterministic(format!("{}: it has returned", unexpected_event(next)));
         }
@@ -289,11 +319,21 @@ impl Execution {
                 Ok(()) => Stop::Completed(output),
                 Err(cause) => Stop::violation(cause),
             },
-            Err(message) => Stop::violation(message),
+            Err(HandlerError { message, error: None }) => Stop::violation(message),
+            Err(HandlerError { message, error: Some(error) }) => {
+                let details = ErrorDetails::orchestration_failed(message);
+                match check_payload("error of the orchestration", &error) {
+                    Ok(()) => Stop::Errored { details, error },
+                    Err(cause) => {
+                        self.desk.trace("warn".to_string(), format!("{cause}: only its text is recorded"));
+                        Stop::Failed(details)
+                    }
+                }
+            }
         }
     }
 
-    fn poll(&mut self) -> Result<Poll<Result<String, String>>, Stop> {
+    fn poll(&mut self) -> Result<Poll<Result<String, HandlerError>>, Stop> {
         let program = self.program.as_mut().expect("the program is taken down only when the execution ends");
         let waker = Waker::from(self.wake.clone());
         let polled =
@@ -344,6 +384,7 @@ impl std::fmt::Debug for Execution {
 fn is_admitted(kind: &EventKind) -> bool {
     match kind {
         EventKind::ActivityCompleted { .. }
+        | EventKind::ErrorRecorded { .. }
         | EventKind::ActivityFailed { .. }
         | EventKind::ActivityBegun
         | EventKind::OrchestrationRedriven { .. }

@@ -80,6 +80,7 @@ pub(super) fn describe(kind: &EventKind) -> String {
         EventKind::TimerFired { .. } => "end of a timer".to_string(),
         EventKind::TimerCancelled { .. } => "cancellation of a timer".to_string(),
         EventKind::ActivityCompleted { .. } => "completion of an activity".to_string(),
+        EventKind::ErrorRecorded { .. } => "error of the failure that comes next".to_string(),
         EventKind::ActivityFailed { .. } => "failure of an activity".to_string(),
         EventKind::ActivityCancelRequested { .. } => "cancellation of an activity".to_string(),
         EventKind::ExternalSubscribedCancelled { .. } => "cancellation of a wait for an event".to_string(),
@@ -189,6 +190,7 @@ fn fields_of(kind: &EventKind) -> Vec<Field<'_>> {
         | EventKind::OrchestrationContinuedAsNew { .. }
         | EventKind::OrchestrationCancelRequested { .. }
         | EventKind::ActivityCompleted { .. }
+        | EventKind::ErrorRecorded { .. }
         | EventKind::ActivityFailed { .. }
         | EventKind::TimerFired { .. }
         | EventKind::ExternalEvent { .. }

@@ -17,6 +17,8 @@ mod context;
 mod deadlines;
 mod ending;
 mod execution;
+#[cfg(test)]
+mod failure_tests;
 mod future;
 mod guid;
 mod handler;
@@ -40,10 +42,10 @@ pub use combinators::{Either2, Either3};
 pub use context::{ContinuedAsNew, OrchestrationContext};
 pub use execution::{Execution, panic_text};
 pub use future::DurableFuture;
-pub use handler::OrchestrationHandler;
+pub use handler::{HandlerError, OrchestrationHandler};
 pub use retry::RetriedActivity;
 pub use run::{StoredExecution, TurnResult, begin_turn, cancel_without_handler, end_without_handler};
-pub use slot::{FailureKind, SYSCALL_PREFIX, TraceLine};
+pub use slot::{SYSCALL_PREFIX, TraceLine};
 pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};
 pub use typed::{
     ActivityParameter, AppError, Call, CallError, Child, CompensationFailed, ContinueAs, Elapsed, EventName,

@@ -18,7 +18,7 @@ use crate::model::limits::CARRIED_VALUES_PER_EVENT_BYTES;
 use crate::model::redrive::UNKNOWN_VERSION;
 use crate::model::{
     ErrorDetails, Event, EventKind, ExecutionMetadata, INITIAL_EVENT_ID, KvEntry, ParentLink, WorkItem,
-    columns_of, error_within_limit,
+    columns_of, error_within_limit, pinned_version_of,
 };
 use crate::protection::Protection;
 
@@ -118,7 +118,8 @@ fn run_held<'a>(execution: Execution, input: TurnInput) -> Step<'a> {
     let now_ms = input.now_ms.max(execution.last_timestamp_ms);
     execution.desk.view(|view| view.now_ms = now_ms);
     let next = execution.last_event_id.saturating_add(1);
-    let tape = Tape::new(&[], &input.instance, input.execution_id, now_ms, input.entropy, next);
+    let mut tape = Tape::new(&[], &input.instance, input.execution_id, now_ms, input.entropy, next);
+    tape.pinned.clone_from(&execution.pinned);
     let pass = Pass { tape, actions: Actions::default() };
     admit_all(execution, input.messages.into_iter(), pass, ExecutionMetadata::default())
 }
@@ -132,8 +133,10 @@ fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -
             execution.carry_over(values);
         }
     }
-    let tape =
+    let mut tape =
         Tape::new(rest, &input.instance, input.execution_id, now_ms, input.entropy, INITIAL_EVENT_ID + 1);
+    execution.pinned = pinned_version_of(history);
+    tape.pinned.clone_from(&execution.pinned);
     let mut pass = Pass { tape, actions: Actions::default() };
     match execution.replay(&mut pass) {
         Ok(()) => {
@@ -167,6 +170,7 @@ fn run_first<'a>(handler: Arc<dyn OrchestrationHandler>, version: String, mut in
     let started = tape.events[0].clone();
     // The execution counts its start itself.
     tape.bytes = 0;
+    tape.pinned.clone_from(&metadata.pinned_duroxide_version);
     let mut pass = Pass { tape, actions: Actions::default() };
     let mut execution = match Execution::new(handler, &started, input.execution_id) {
         Ok(execution) => execution,
@@ -231,6 +235,9 @@ pub(super) fn admit_all<'a>(
     turn.traces = execution.desk.take_traces();
     turn.metadata = metadata;
     let turn = finish(turn, pass.tape, pass.actions);
+    if turn.metadata.pinned_duroxide_version.is_some() {
+        execution.pinned.clone_from(&turn.metadata.pinned_duroxide_version);
+    }
     Step::done(TurnResult { turn, execution: Some(Box::new(execution)) })
 }
 
@@ -348,6 +355,7 @@ fn end_stored(
     let now_ms = now_ms.max(last_timestamp);
     let next_id = last_event_id.saturating_add(1);
     let mut tape = Tape::new(&[], &stored.instance, stored.execution_id, now_ms, 0, next_id);
+    tape.pinned = pinned_version_of(stored.history);
     let mut metadata = ExecutionMetadata::default();
     let mut parent = stored.parent.clone();
     let mut name = stored.name.clone();
@@ -418,7 +426,7 @@ fn merge_metadata(end: &mut ExecutionMetadata, first: ExecutionMetadata) {
     end.orchestration_name = first.orchestration_name;
     end.orchestration_version = first.orchestration_version;
     end.parent_instance_id = first.parent_instance_id;
-    end.pinned_duroxide_version = first.pinned_duroxide_version;
+    end.pinned_duroxide_version = end.pinned_duroxide_version.take().or(first.pinned_duroxide_version);
     if end.status.is_none() {
         end.status = first.status;
     }

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::state::State;
 use super::step_bytes::StepBytes;
-use crate::model::{ActivityDeadlines, AppErrorKind, ErrorDetails, KvEntry, RetryPolicy};
+use crate::model::{ActivityDeadlines, ErrorDetails, FailureKind, KvEntry, RetryPolicy};
 
 /// What the program did since the engine last looked, in the order in which it did it.
 pub(super) enum Command {
@@ -292,48 +292,15 @@ pub(super) struct Resolution {
 /// Why an activity or a child gave no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failed {
-    /// What the program gets.
+    /// What a program of the text API gets.
     pub(super) text: String,
-    /// What kind of failure it was.
     pub(super) kind: FailureKind,
-    /// The error of the handler as JSON, if it was recorded.
+    /// The program's own error as JSON, where the handler gave one.
     pub(super) error: Option<String>,
 }
 
-/// The kinds of failures that a caller can tell apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FailureKind {
-    /// The handler returned an error.
-    App,
-    /// A deadline passed.
-    TimedOut,
-    /// It was cancelled.
-    Cancelled,
-    /// The handler panicked.
-    Panicked,
-    /// It was attempted too often.
-    Poisoned,
-    /// Anything else.
-    Other,
-}
-
-impl FailureKind {
-    /// The kind of a recorded failure.
-    pub fn of(details: &ErrorDetails) -> Self {
-        match details {
-            ErrorDetails::Application { kind, .. } => match kind {
-                AppErrorKind::ActivityFailed | AppErrorKind::OrchestrationFailed => Self::App,
-                AppErrorKind::Panicked => Self::Panicked,
-                AppErrorKind::Cancelled { .. } => Self::Cancelled,
-            },
-            ErrorDetails::Poison { .. } => Self::Poisoned,
-            ErrorDetails::Infrastructure { .. } | ErrorDetails::Configuration { .. } => Self::Other,
-        }
-    }
-}
-
 impl Failed {
+    /// A call that was wrong in itself.
     pub(super) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), kind: FailureKind::Other, error: None }
     }
@@ -344,6 +311,11 @@ impl Failed {
 
     pub(super) fn is_timeout(&self) -> bool {
         self.kind == FailureKind::TimedOut
+    }
+
+    /// A recorded failure.
+    pub(super) fn of(details: &ErrorDetails) -> Self {
+        Self { text: details.display_message(), kind: FailureKind::of(details), error: None }
     }
 }
 

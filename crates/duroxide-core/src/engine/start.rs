@@ -91,12 +91,14 @@ fn started_event(start: WorkItem, version: String) -> EventKind {
             | WorkItem::Repaired { .. }
             | WorkItem::ActivityCompleted { .. }
             | WorkItem::ActivityFailed { .. }
+            | WorkItem::ActivityErrored { .. }
             | WorkItem::TimerFired { .. }
             | WorkItem::ExternalRaised { .. }
             | WorkItem::QueueMessage { .. }
             | WorkItem::CancelInstance { .. }
             | WorkItem::SubOrchCompleted { .. }
-            | WorkItem::SubOrchFailed { .. } => unreachable!("take_start takes only starts"),
+            | WorkItem::SubOrchFailed { .. }
+            | WorkItem::SubOrchErrored { .. } => unreachable!("take_start takes only starts"),
         };
     EventKind::OrchestrationStarted {
         name,

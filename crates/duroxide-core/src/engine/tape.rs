@@ -2,6 +2,8 @@
 //!
 //! The same code runs at replay and live; only the tape differs. That is why both give the same events.
 
+use semver::Version;
+
 use super::mismatch::schedule_mismatch;
 use crate::model::{Event, EventKind, build_child_instance_id};
 
@@ -22,6 +24,8 @@ pub(super) struct Tape<'a> {
     /// The stored bytes of what was replayed or appended.
     pub(super) bytes: u64,
     pub(super) events: Vec<Event>,
+    /// The version that the execution was pinned to before this turn.
+    pub(super) pinned: Option<Version>,
 }
 
 impl<'a> Tape<'a> {
@@ -44,6 +48,7 @@ impl<'a> Tape<'a> {
             next_event_id,
             bytes: 0,
             events: Vec::new(),
+            pinned: None,
         };
         tape.pass_over_carried();
         tape

@@ -11,7 +11,8 @@ pub enum ItemKind {
     ContinueAsNew,
     /// `ActivityExecute` or `ActivityExecuteWithin`, the only kind of the worker queue
     Activity,
-    /// `ActivityCompleted`, `ActivityFailed`, `SubOrchCompleted` or `SubOrchFailed`
+    /// The end of an activity or of a child: `ActivityCompleted`, `ActivityFailed`, `ActivityErrored`,
+    /// `SubOrchCompleted`, `SubOrchFailed` or `SubOrchErrored`
     Completion,
     /// `TimerFired`
     Timer,
@@ -196,13 +197,15 @@ pub fn columns_of(item: &WorkItem) -> Columns<'_> {
             columns.event_id = Some(*id);
         }
         WorkItem::ActivityCompleted { execution_id, id, .. }
-        | WorkItem::ActivityFailed { execution_id, id, .. } => {
+        | WorkItem::ActivityFailed { execution_id, id, .. }
+        | WorkItem::ActivityErrored { execution_id, id, .. } => {
             columns.kind = ItemKind::Completion;
             columns.execution_id = Some(*execution_id);
             columns.event_id = Some(*id);
         }
         WorkItem::SubOrchCompleted { parent_execution_id, parent_id, .. }
-        | WorkItem::SubOrchFailed { parent_execution_id, parent_id, .. } => {
+        | WorkItem::SubOrchFailed { parent_execution_id, parent_id, .. }
+        | WorkItem::SubOrchErrored { parent_execution_id, parent_id, .. } => {
             columns.kind = ItemKind::Completion;
             columns.execution_id = Some(*parent_execution_id);
             columns.event_id = Some(*parent_id);
@@ -329,6 +332,7 @@ pub fn state_changes(events: &[Event]) -> StateChanges<'_> {
             EventKind::OrchestrationCancelRequested { .. }
             | EventKind::ActivityScheduled { .. }
             | EventKind::ActivityCompleted { .. }
+            | EventKind::ErrorRecorded { .. }
             | EventKind::ActivityFailed { .. }
             | EventKind::ActivityCancelRequested { .. }
             | EventKind::TimerCreated { .. }

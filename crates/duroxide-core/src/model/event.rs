@@ -91,6 +91,15 @@ pub enum EventKind {
         /// What it returned.
         result: String,
     },
+    /// The program's own error, for the failure that comes next: that of the activity or child which
+    /// `source_event_id` names, or that of this execution. Only where a handler gave one.
+    ErrorRecorded {
+        /// The error as JSON.
+        error: String,
+        /// Whether the handler panicked: then the error is the text of the panic.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        panicked: bool,
+    },
     /// An activity failed.
     ActivityFailed {
         /// Why.

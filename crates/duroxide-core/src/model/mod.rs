@@ -9,6 +9,7 @@ mod error;
 mod error_text;
 mod event;
 mod execution;
+mod failure;
 mod first_input;
 pub mod health;
 mod ids;
@@ -24,6 +25,7 @@ mod sweep;
 mod unread;
 mod version;
 mod work_item;
+mod work_item_form;
 
 pub use bounce::BounceCause;
 pub use capability::{
@@ -41,6 +43,7 @@ pub use error::{AppErrorKind, ConfigErrorKind, ErrorDetails, PoisonMessageType};
 pub use error_text::error_within_limit;
 pub use event::{Event, EventKind};
 pub use execution::{ExecutionMetadata, ParentLink, ScheduledActivityIdentifier, status};
+pub use failure::{FailureKind, RecordedFailure};
 pub use first_input::{FirstInput, start_fingerprint};
 pub(crate) use ids::check_session_id;
 pub use ids::{
@@ -61,7 +64,7 @@ pub use stats::SystemStats;
 pub use sweep::{EndingRule, MissingCapability, Need, UnprocessableWork, missing_capability, sort_findings};
 pub use unread::{carried_messages, unread_messages};
 pub use version::{
-    DispatcherCapabilityFilter, SemverRange, current_build_version, pack_version, pinned_version_of,
-    unpack_version,
+    DispatcherCapabilityFilter, SemverRange, current_build_version, introduced_in, pack_version,
+    pinned_version_of, raised_pin, unpack_version,
 };
 pub use work_item::{RetriedCall, WorkItem};

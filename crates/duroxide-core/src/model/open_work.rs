@@ -94,6 +94,7 @@ fn open_schedules(events: &[Event]) -> BTreeMap<u64, Open> {
             | EventKind::OrchestrationCancelRequested { .. }
             | EventKind::OrchestrationRedriven { .. }
             | EventKind::OrchestrationRepaired { .. }
+            | EventKind::ErrorRecorded { .. }
             | EventKind::ActivityBegun
             | EventKind::OrchestrationChained { .. }
             | EventKind::CustomStatusUpdated { .. }

@@ -91,6 +91,7 @@ pub fn kept_after_failure(history_delta: &[Event]) -> Option<KeptMessages> {
             | EventKind::OrchestrationContinuedAsNew { .. }
             | EventKind::OrchestrationRedriven { .. }
             | EventKind::OrchestrationRepaired { .. }
+            | EventKind::ErrorRecorded { .. }
             | EventKind::OrchestrationChained { .. }
             | EventKind::ActivityScheduled { .. }
             | EventKind::ActivityDeadlinesRecorded { .. }
@@ -297,11 +298,13 @@ fn next_start(item: &WorkItem) -> Option<WorkItem> {
         | WorkItem::Repaired { .. }
         | WorkItem::ActivityCompleted { .. }
         | WorkItem::ActivityFailed { .. }
+        | WorkItem::ActivityErrored { .. }
         | WorkItem::TimerFired { .. }
         | WorkItem::ExternalRaised { .. }
         | WorkItem::QueueMessage { .. }
         | WorkItem::CancelInstance { .. }
         | WorkItem::SubOrchCompleted { .. }
-        | WorkItem::SubOrchFailed { .. } => None,
+        | WorkItem::SubOrchFailed { .. }
+        | WorkItem::SubOrchErrored { .. } => None,
     }
 }

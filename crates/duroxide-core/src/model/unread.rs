@@ -86,6 +86,7 @@ fn change(event: &Event) -> Option<Change<'_>> {
         | EventKind::OrchestrationCancelRequested { .. }
         | EventKind::OrchestrationRedriven { .. }
         | EventKind::OrchestrationRepaired { .. }
+        | EventKind::ErrorRecorded { .. }
         | EventKind::OrchestrationChained { .. }
         | EventKind::ActivityScheduled { .. }
         | EventKind::ActivityDeadlinesRecorded { .. }

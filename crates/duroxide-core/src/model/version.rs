@@ -13,13 +13,67 @@ pub fn current_build_version() -> Version {
         .expect("cargo only builds packages whose version is valid semver")
 }
 
-/// The version that an execution is pinned to: that of the build which wrote its `OrchestrationStarted`.
+/// The version that an execution is pinned to: that of the build which wrote its `OrchestrationStarted`, or the
+/// earliest one that reads all of its events, if that is later.
 ///
-/// `None` for a history that does not begin with one, or whose stamp is no version.
+/// `None` for a history that does not begin with a start, or whose stamp is no version.
 pub fn pinned_version_of(history: &[Event]) -> Option<Version> {
     let started = history.first()?;
-    let is_start = matches!(started.kind, EventKind::OrchestrationStarted { .. });
-    is_start.then(|| Version::parse(&started.duroxide_version).ok()).flatten()
+    if !matches!(started.kind, EventKind::OrchestrationStarted { .. }) {
+        return None;
+    }
+    let begun_by = Version::parse(&started.duroxide_version).ok()?;
+    raised_pin(Some(&begun_by), history).or(Some(begun_by))
+}
+
+/// The version to which a commit of `events` raises the pin of an execution, so that no node is given it that cannot
+/// read them; `None` if the pin stays.
+pub fn raised_pin(pinned: Option<&Version>, events: &[Event]) -> Option<Version> {
+    let needed = events.iter().filter_map(|event| introduced_in(&event.kind)).max()?;
+    pinned.is_none_or(|pinned| triple(pinned) < triple(&needed)).then_some(needed)
+}
+
+/// The version that introduced a kind of event. `None` for those that every build writes in every execution.
+///
+/// An entry is never changed: nodes of earlier builds rely on it.
+pub fn introduced_in(kind: &EventKind) -> Option<Version> {
+    match kind {
+        EventKind::ErrorRecorded { .. } => Some(Version::new(1, 2, 0)),
+        EventKind::OrchestrationStarted { .. }
+        | EventKind::OrchestrationCompleted { .. }
+        | EventKind::OrchestrationFailed { .. }
+        | EventKind::OrchestrationContinuedAsNew { .. }
+        | EventKind::OrchestrationCancelRequested { .. }
+        | EventKind::OrchestrationRedriven { .. }
+        | EventKind::OrchestrationRepaired { .. }
+        | EventKind::OrchestrationChained { .. }
+        | EventKind::ActivityScheduled { .. }
+        | EventKind::ActivityDeadlinesRecorded { .. }
+        | EventKind::ActivityBegun
+        | EventKind::ActivityCompleted { .. }
+        | EventKind::ActivityFailed { .. }
+        | EventKind::ActivityCancelRequested { .. }
+        | EventKind::RetryPolicyRecorded { .. }
+        | EventKind::TimerCreated { .. }
+        | EventKind::TimerFired { .. }
+        | EventKind::TimerCancelled { .. }
+        | EventKind::ExternalSubscribed { .. }
+        | EventKind::ExternalEvent { .. }
+        | EventKind::ExternalSubscribedCancelled { .. }
+        | EventKind::QueueSubscribed { .. }
+        | EventKind::QueueEventDelivered { .. }
+        | EventKind::QueueSubscriptionCancelled { .. }
+        | EventKind::SubOrchestrationScheduled { .. }
+        | EventKind::VersionRequested { .. }
+        | EventKind::SubOrchestrationCompleted { .. }
+        | EventKind::SubOrchestrationFailed { .. }
+        | EventKind::SubOrchestrationCancelRequested { .. }
+        | EventKind::CustomStatusUpdated { .. }
+        | EventKind::KeyValueSet { .. }
+        | EventKind::KeyValueCleared { .. }
+        | EventKind::KeyValuesCleared
+        | EventKind::KeyValuesCarried { .. } => None,
+    }
 }
 
 /// Packs major, minor and patch into one integer that orders like the version.

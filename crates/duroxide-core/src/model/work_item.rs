@@ -16,7 +16,10 @@ pub struct RetriedCall {
 }
 
 /// A message for an instance (orchestrator queue), or an activity to run (worker queue).
+///
+/// Its stored form is read by `work_item_form`: a failure with an error of the program's own has the form of a plain one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub enum WorkItem {
     /// Start an instance.
     StartOrchestration {
@@ -135,6 +138,24 @@ pub enum WorkItem {
         /// Why.
         details: ErrorDetails,
     },
+    /// An activity failed with an error of the program's own. Stored as an `ActivityFailed` with more fields, which
+    /// builds before 1.2.0 skip.
+    #[serde(rename = "ActivityFailed", skip_deserializing)]
+    ActivityErrored {
+        /// The instance that scheduled it.
+        instance: String,
+        /// The execution that scheduled it.
+        execution_id: u64,
+        /// The id of its `ActivityScheduled` event.
+        id: u64,
+        /// Why, as text.
+        details: ErrorDetails,
+        /// The error as JSON.
+        error: String,
+        /// Whether the handler panicked: then the error is the text of the panic.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        panicked: bool,
+    },
     /// A timer, visible from `fire_at_ms` on.
     TimerFired {
         /// The instance that created it.
@@ -193,6 +214,21 @@ pub enum WorkItem {
         /// Why.
         details: ErrorDetails,
     },
+    /// A child failed with an error of the program's own. Stored as a `SubOrchFailed` with one more field, which
+    /// builds before 1.2.0 skip.
+    #[serde(rename = "SubOrchFailed", skip_deserializing)]
+    SubOrchErrored {
+        /// The instance that waits.
+        parent_instance: String,
+        /// Its execution that scheduled the child.
+        parent_execution_id: u64,
+        /// The id of its `SubOrchestrationScheduled` event.
+        parent_id: u64,
+        /// Why, as text.
+        details: ErrorDetails,
+        /// The error as JSON.
+        error: String,
+    },
     /// Start the next execution of an instance.
     ContinueAsNew {
         /// Which instance.
@@ -233,14 +269,15 @@ impl WorkItem {
             | Self::Repaired { instance, .. }
             | Self::ActivityCompleted { instance, .. }
             | Self::ActivityFailed { instance, .. }
+            | Self::ActivityErrored { instance, .. }
             | Self::TimerFired { instance, .. }
             | Self::ExternalRaised { instance, .. }
             | Self::QueueMessage { instance, .. }
             | Self::CancelInstance { instance, .. }
             | Self::ContinueAsNew { instance, .. } => instance,
-            Self::SubOrchCompleted { parent_instance, .. } | Self::SubOrchFailed { parent_instance, .. } => {
-                parent_instance
-            }
+            Self::SubOrchCompleted { parent_instance, .. }
+            | Self::SubOrchFailed { parent_instance, .. }
+            | Self::SubOrchErrored { parent_instance, .. } => parent_instance,
         }
     }
 }

@@ -87,6 +87,27 @@ pub(crate) fn failed_with(id: u64, details: ErrorDetails) -> WorkItem {
     WorkItem::ActivityFailed { instance: INSTANCE.to_string(), execution_id: 1, id, details }
 }
 
+pub(crate) fn errored(id: u64, message: &str, error: &str) -> WorkItem {
+    WorkItem::ActivityErrored {
+        instance: INSTANCE.to_string(),
+        execution_id: 1,
+        id,
+        details: app_error(message),
+        error: error.to_string(),
+        panicked: false,
+    }
+}
+
+pub(crate) fn child_errored(id: u64, message: &str, error: &str) -> WorkItem {
+    WorkItem::SubOrchErrored {
+        parent_instance: INSTANCE.to_string(),
+        parent_execution_id: 1,
+        parent_id: id,
+        details: ErrorDetails::orchestration_failed(message),
+        error: error.to_string(),
+    }
+}
+
 pub(crate) fn fired(id: u64) -> WorkItem {
     WorkItem::TimerFired { instance: INSTANCE.to_string(), execution_id: 1, id, fire_at_ms: 5_000 }
 }
@@ -123,6 +144,14 @@ pub(crate) fn child_failed(id: u64, message: &str) -> WorkItem {
         parent_id: id,
         details: ErrorDetails::orchestration_failed(message),
     }
+}
+
+/// The same history as a build of this version would have begun it.
+pub(crate) fn begun_by(version: &str, mut history: Vec<Event>) -> Vec<Event> {
+    if let Some(started) = history.first_mut() {
+        started.duroxide_version = version.to_string();
+    }
+    history
 }
 
 /// A history that begins with a start; each event is (the event it answers, what happened).

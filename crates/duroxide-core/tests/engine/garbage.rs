@@ -24,7 +24,7 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 fn kind() -> impl Strategy<Value = EventKind> {
-    (0..34usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
+    (0..35usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
         let started = history(vec![]).remove(0).kind;
         let fixed = [
             started,
@@ -35,6 +35,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
             crate::build::activity(&name, &text),
             EventKind::ActivityCompleted { result: text.clone() },
             EventKind::ActivityFailed { details: app_error(&text) },
+            EventKind::ErrorRecorded { error: text.clone(), panicked: number % 2 == 0 },
             EventKind::ActivityCancelRequested { reason: "dropped_future".to_string() },
             EventKind::TimerCreated { fire_at_ms: number },
             EventKind::TimerFired { fire_at_ms: number },
@@ -94,7 +95,7 @@ fn damaged_history() -> impl Strategy<Value = Vec<Event>> {
 }
 
 fn message() -> impl Strategy<Value = WorkItem> {
-    (0..12usize, id(), word(), word()).prop_map(|(variant, id, name, text)| match variant {
+    (0..14usize, id(), word(), word()).prop_map(|(variant, id, name, text)| match variant {
         0 => completed(id, &text),
         1 => failed(id, &text),
         2 => fired(id),
@@ -106,6 +107,8 @@ fn message() -> impl Strategy<Value = WorkItem> {
         8 => start(&text),
         10 => WorkItem::ActivityBegun { instance: "i".to_string(), execution_id: 1, id },
         9 => start_by_parent(&name, id, id),
+        11 => crate::build::errored(id, &text, &name),
+        12 => crate::build::child_errored(id, &text, &name),
         _ => crate::build::completed_in(id, id, &text),
     })
 }

@@ -24,4 +24,5 @@ mod retries;
 mod scale;
 mod timers;
 mod typed_calls;
+mod typed_errors;
 mod unread;

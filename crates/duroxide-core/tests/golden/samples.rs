@@ -99,6 +99,8 @@ samples_of! {
         name: s("Charge"), input: s("42"), session_id: some("gpu-7"), tag: some("gpu"),
     }, minimal: EventKind::ActivityScheduled { name: s("Charge"), input: s("42"), session_id: None, tag: None };
     ActivityCompleted: EventKind::ActivityCompleted { result: s("ok") };
+    ErrorRecorded: EventKind::ErrorRecorded { error: s(r#"{"Network":"reset"}"#), panicked: true },
+        minimal: EventKind::ErrorRecorded { error: s(r#""Declined""#), panicked: false };
     ActivityFailed: EventKind::ActivityFailed { details: details() };
     ActivityCancelRequested: EventKind::ActivityCancelRequested { reason: s("dropped_future") };
     TimerCreated: EventKind::TimerCreated { fire_at_ms: 1_700_000_060_000 };
@@ -175,6 +177,12 @@ samples_of! {
         instance: s("order-42"), execution_id: 2, id: 7, result: s("tab\t, \"quotes\", \u{1f980} and\nlines"),
     };
     ActivityFailed: WorkItem::ActivityFailed { instance: s("order-42"), execution_id: 2, id: 7, details: details() };
+    ActivityErrored: WorkItem::ActivityErrored {
+        instance: s("order-42"), execution_id: 2, id: 7, details: details(), error: s(r#"{"Network":"reset"}"#),
+        panicked: true,
+    }, minimal: WorkItem::ActivityErrored {
+        instance: s("order-42"), execution_id: 2, id: 7, details: details(), error: s(r#""Declined""#), panicked: false,
+    };
     TimerFired: WorkItem::TimerFired { instance: s("order-42"), execution_id: 2, id: 7, fire_at_ms: u64::MAX };
     ExternalRaised: WorkItem::ExternalRaised { instance: s("order-42"), name: s("Approval"), data: s("yes") };
     QueueMessage: WorkItem::QueueMessage { instance: s("order-42"), name: s("orders"), data: s("first") };
@@ -184,6 +192,10 @@ samples_of! {
     };
     SubOrchFailed: WorkItem::SubOrchFailed {
         parent_instance: s("order-42"), parent_execution_id: 2, parent_id: 7, details: details(),
+    };
+    SubOrchErrored: WorkItem::SubOrchErrored {
+        parent_instance: s("order-42"), parent_execution_id: 2, parent_id: 7, details: details(),
+        error: s(r#""OutOfStock""#),
     };
     ContinueAsNew: WorkItem::ContinueAsNew {
         instance: s("order-42"), orchestration: s("Order"), input: s("[1,2]"), version: some("1.2.3"),

@@ -105,7 +105,20 @@ fn a_completion_is_indexed_by_the_schedule_it_answers() {
         &WorkItem::ActivityCompleted { instance: instance.clone(), execution_id, id, result: result.clone() },
         &expected,
     );
-    check(&WorkItem::ActivityFailed { instance, execution_id, id, details: details.clone() }, &expected);
+    check(
+        &WorkItem::ActivityFailed { instance: instance.clone(), execution_id, id, details: details.clone() },
+        &expected,
+    );
+    let error = "\"x\"".to_string();
+    let errored = WorkItem::ActivityErrored {
+        instance,
+        execution_id,
+        id,
+        details: details.clone(),
+        error: error.clone(),
+        panicked: false,
+    };
+    check(&errored, &expected);
     check(
         &WorkItem::SubOrchCompleted {
             parent_instance: parent_instance.clone(),
@@ -115,7 +128,16 @@ fn a_completion_is_indexed_by_the_schedule_it_answers() {
         },
         &expected,
     );
-    check(&WorkItem::SubOrchFailed { parent_instance, parent_execution_id, parent_id, details }, &expected);
+    let failed = WorkItem::SubOrchFailed {
+        parent_instance: parent_instance.clone(),
+        parent_execution_id,
+        parent_id,
+        details: details.clone(),
+    };
+    check(&failed, &expected);
+    let errored =
+        WorkItem::SubOrchErrored { parent_instance, parent_execution_id, parent_id, details, error };
+    check(&errored, &expected);
 }
 
 #[test]
@@ -300,6 +322,7 @@ fn the_end_of_an_execution_drops_its_timers_and_a_failure_says_why() {
 fn failures_inside_a_running_execution_change_nothing_outside_the_history() {
     let details = ErrorDetails::orchestration_failed("x");
     let history = events(vec![
+        EventKind::ErrorRecorded { error: "1".into(), panicked: false },
         EventKind::ActivityFailed { details: details.clone() },
         EventKind::SubOrchestrationFailed { details },
         EventKind::OrchestrationCancelRequested { reason: "r".into() },

@@ -141,6 +141,10 @@ impl Provider for ForwardingProvider {
         self.0.read(instance).await
     }
 
+    async fn last_events(&self, instance: &str, count: u32) -> Result<Vec<Event>, ProviderError> {
+        self.0.last_events(instance, count).await
+    }
+
     async fn read_with_execution(
         &self,
         instance: &str,

@@ -336,6 +336,7 @@ macro_rules! __for_each_provider_validation {
                 state_can_be_read_after_the_end,
                 the_status_follows_the_instance,
                 histories_come_back_whole_and_in_order,
+                the_last_events_come_back_alone_and_in_order,
                 events_can_be_appended_without_a_lock,
                 stats_tell_the_size_of_an_instance,
                 stats_count_messages_until_they_are_read,

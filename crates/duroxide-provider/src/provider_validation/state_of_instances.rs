@@ -120,6 +120,18 @@ pub async fn the_status_follows_the_instance(factory: &dyn ProviderFactory) {
     assert_eq!(status().await.expect("read"), completed);
 }
 
+/// The last events of the latest execution are read by themselves, in the order of the event ids.
+pub async fn the_last_events_come_back_alone_and_in_order(factory: &dyn ProviderFactory) {
+    let store = Store::new(factory).await;
+    assert_eq!(store.provider.last_events("a", 2).await.expect("read"), vec![]);
+    store.begin("a").await;
+    turn_with(&store, 2, (0..30).map(|n| custom(Some(&n.to_string())))).await;
+    let whole = store.provider.read("a").await.expect("read");
+    assert_eq!(store.provider.last_events("a", 2).await.expect("read"), whole[whole.len() - 2..]);
+    assert_eq!(store.provider.last_events("a", 0).await.expect("read"), vec![]);
+    assert_eq!(store.provider.last_events("a", u32::MAX).await.expect("read"), whole);
+}
+
 /// A turn gets the whole history in the order of the event ids, and so does a reader.
 pub async fn histories_come_back_whole_and_in_order(factory: &dyn ProviderFactory) {
     let store = Store::new(factory).await;

@@ -183,6 +183,7 @@ fn check_completions(name: &str, events: &[&Event], findings: &mut Findings) {
             | EventKind::ActivityBegun
             | EventKind::OrchestrationRedriven { .. }
             | EventKind::OrchestrationRepaired { .. }
+            | EventKind::ErrorRecorded { .. }
             | EventKind::KeyValuesCleared => continue,
         };
         let source = event.source_event_id.unwrap_or_default();

@@ -65,10 +65,12 @@ fn sent(item: &WorkItem) -> Option<Send> {
         | WorkItem::Repaired { .. }
         | WorkItem::ActivityCompleted { .. }
         | WorkItem::ActivityFailed { .. }
+        | WorkItem::ActivityErrored { .. }
         | WorkItem::TimerFired { .. }
         | WorkItem::CancelInstance { .. }
         | WorkItem::SubOrchCompleted { .. }
-        | WorkItem::SubOrchFailed { .. } => None,
+        | WorkItem::SubOrchFailed { .. }
+        | WorkItem::SubOrchErrored { .. } => None,
     }
 }
 
@@ -130,7 +132,13 @@ fn check_completions(snapshot: &Snapshot, ledger: &Ledger, findings: &mut Findin
             let agrees = if let EventKind::ActivityCompleted { result } = &event.kind {
                 matches!(completion, WorkItem::ActivityCompleted { result: sent, .. } if sent == result)
             } else if let EventKind::ActivityFailed { details } = &event.kind {
-                matches!(completion, WorkItem::ActivityFailed { details: sent, .. } if sent == details)
+                matches!(
+                    completion,
+                    WorkItem::ActivityFailed { details: sent, .. } | WorkItem::ActivityErrored { details: sent, .. }
+                        if sent == details
+                )
+            } else if let EventKind::ErrorRecorded { error, .. } = &event.kind {
+                matches!(completion, WorkItem::ActivityErrored { error: sent, .. } if sent == error)
             } else {
                 true
             };

@@ -4,10 +4,10 @@ use std::future::Future;
 use std::marker::PhantomData;
 
 use async_trait::async_trait;
-use duroxide_core::{ActivityParameter, AppError, decode_as, encode};
+use duroxide_core::{ActivityParameter, AppError, HandlerError, decode_as, encode};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::shared::SharedCell;
+use super::shared::{SharedCell, handler_error};
 use crate::runtime::ActivityContext;
 use crate::runtime::registry::ActivityHandler;
 
@@ -30,10 +30,16 @@ where
     E: AppError,
 {
     async fn invoke(&self, ctx: ActivityContext, input: String) -> Result<String, String> {
+        self.run(ctx, input).await.map_err(|error| error.message)
+    }
+
+    async fn run(&self, ctx: ActivityContext, input: String) -> Result<String, HandlerError> {
         let what = format!("input of activity '{}'", ctx.activity_name());
         let input = decode_as(&what, &input).map_err(|cause| format!("malformed activity input: {cause}"))?;
         let states = self.shared.get().map(|shared| shared.states.clone()).unwrap_or_default();
-        let output = (self.function)(ctx.with_states(states), input).await;
-        encode(&output.map_err(|error| error.to_string())?)
+        match (self.function)(ctx.with_states(states), input).await {
+            Ok(output) => Ok(encode(&output)?),
+            Err(error) => Err(handler_error(&error)),
+        }
     }
 }

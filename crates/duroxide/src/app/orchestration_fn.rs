@@ -5,10 +5,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use duroxide_core::{AppError, FunctionNames, OrchestrationContext, OrchestrationHandler, decode_as, encode};
+use duroxide_core::{
+    AppError, FunctionNames, HandlerError, OrchestrationContext, OrchestrationHandler, decode_as, encode,
+};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::shared::SharedCell;
+use super::shared::{SharedCell, handler_error};
 
 /// An orchestration that is a function.
 pub(crate) struct OrchestrationFn<F, In, Out> {
@@ -27,11 +29,17 @@ where
     E: AppError,
 {
     async fn invoke(&self, ctx: OrchestrationContext, input: String) -> Result<String, String> {
+        self.run(ctx, input).await.map_err(|error| error.message)
+    }
+
+    async fn run(&self, ctx: OrchestrationContext, input: String) -> Result<String, HandlerError> {
         let what = format!("input of orchestration '{}'", ctx.orchestration_name());
         let input =
             decode_as(&what, &input).map_err(|cause| format!("malformed orchestration input: {cause}"))?;
-        let output = (self.function)(ctx, input).await;
-        encode(&output.map_err(|error| error.to_string())?)
+        match (self.function)(ctx, input).await {
+            Ok(output) => Ok(encode(&output)?),
+            Err(error) => Err(handler_error(&error)),
+        }
     }
 
     fn function_names(&self) -> Option<Arc<FunctionNames>> {
@@ -49,6 +57,10 @@ pub(crate) struct Naming {
 impl OrchestrationHandler for Naming {
     async fn invoke(&self, ctx: OrchestrationContext, input: String) -> Result<String, String> {
         self.handler.invoke(ctx, input).await
+    }
+
+    async fn run(&self, ctx: OrchestrationContext, input: String) -> Result<String, HandlerError> {
+        self.handler.run(ctx, input).await
     }
 
     fn function_names(&self) -> Option<Arc<FunctionNames>> {

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use duroxide_core::{
-    AppError, CallError, Event, EventName, FailureKind, OrchestrationStatus, QueueName, decode_as,
+    AppError, CallError, Event, EventName, OrchestrationStatus, QueueName, RecordedFailure, decode_as,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -89,9 +89,9 @@ impl<T: DeserializeOwned, E: AppError> Run<T, E> {
                 decode_as(&what, &output).map_err(|message| CallError::Other { message }.into())
             }
             OrchestrationStatus::Failed { details, .. } => {
-                let failed =
-                    CallError::from_recorded(FailureKind::of(&details), details.display_message(), None);
-                Err(failed.into())
+                let failure = self.client.get_failure(&self.instance).await?;
+                let failure = failure.unwrap_or(RecordedFailure { details, error: None });
+                Err(CallError::from_details(&failure.details, failure.error.as_deref()).into())
             }
             OrchestrationStatus::NotFound | OrchestrationStatus::Running { .. } => {
                 Err(self.not_ended(limit).await?)

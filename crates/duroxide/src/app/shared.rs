@@ -4,7 +4,7 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use duroxide_core::FunctionNames;
+use duroxide_core::{AppError, FunctionNames, HandlerError};
 
 /// Known once the program starts; handlers are registered before.
 pub(crate) type SharedCell = Arc<OnceLock<Shared>>;
@@ -40,4 +40,10 @@ impl States {
         };
         value
     }
+}
+
+/// An error as it is recorded: its text, and itself as JSON.
+pub(super) fn handler_error<E: AppError>(error: &E) -> HandlerError {
+    // An error without a JSON form is known by its text.
+    HandlerError { message: error.to_string(), error: serde_json::to_string(error).ok() }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use duroxide_core::health::{Diagnosis, diagnose};
-use duroxide_core::{Event, OrchestrationStatus, WorkItem, columns_of, status};
+use duroxide_core::{Event, OrchestrationStatus, RecordedFailure, WorkItem, columns_of, status};
 
 use super::{Client, ClientError};
 use crate::clock::millis;
@@ -255,8 +255,6 @@ impl Client {
     ) -> Result<Option<WorkItem>, ClientError> {
         let child = start.instance();
         let Some(link) = columns_of(start).parent else { return Ok(None) };
-        let (parent_instance, parent_execution_id, parent_id) =
-            (link.instance, link.execution_id, link.event_id);
         let seen = self.get_orchestration_status(child).await?;
         if seen == OrchestrationStatus::NotFound {
             return Ok(Some(start.clone()));
@@ -267,13 +265,15 @@ impl Client {
         Ok(match seen {
             OrchestrationStatus::NotFound | OrchestrationStatus::Running { .. } => None,
             OrchestrationStatus::Completed { output, .. } => Some(WorkItem::SubOrchCompleted {
-                parent_instance,
-                parent_execution_id,
-                parent_id,
+                parent_instance: link.instance,
+                parent_execution_id: link.execution_id,
+                parent_id: link.event_id,
                 result: output,
             }),
             OrchestrationStatus::Failed { details, .. } => {
-                Some(WorkItem::SubOrchFailed { parent_instance, parent_execution_id, parent_id, details })
+                let failure = self.get_failure(child).await?;
+                let failure = failure.unwrap_or(RecordedFailure { details, error: None });
+                Some(failure.told_to(&link))
             }
         })
     }

@@ -3,8 +3,10 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use duroxide_core::redrive::{RedriveOf, RedrivePlan, plan_redrive, start_anew};
-use duroxide_core::{Event, ItemKind, OpenWork, OrchestrationStatus, WorkItem, columns_of, status};
-use semver::Version;
+use duroxide_core::{
+    Event, ItemKind, OpenWork, OrchestrationStatus, RecordedFailure, WorkItem, columns_of, pinned_version_of,
+    status,
+};
 
 use super::{Client, ClientError};
 use crate::metric;
@@ -186,7 +188,7 @@ impl Client {
             instance: instance.to_string(),
             failed_execution_id,
             last_event_id: history.last().map_or(0, Event::event_id),
-            pinned: events.first().and_then(|started| Version::parse(&started.duroxide_version).ok()),
+            pinned: pinned_version_of(&events),
             events,
             activities,
             messages,
@@ -224,12 +226,9 @@ impl Client {
                 if plan_redrive(&history, RedriveOf::CancelledChild).is_ok() {
                     return Ok(ChildState::GoesOn(child));
                 }
-                Ok(ChildState::Message(WorkItem::SubOrchFailed {
-                    parent_instance: link.instance,
-                    parent_execution_id: link.execution_id,
-                    parent_id: link.event_id,
-                    details,
-                }))
+                let failure = RecordedFailure::at_end_of(&history);
+                let failure = failure.unwrap_or(RecordedFailure { details, error: None });
+                Ok(ChildState::Message(failure.told_to(&link)))
             }
         }
     }

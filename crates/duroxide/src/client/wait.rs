@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duroxide_core::{OrchestrationStatus, decode_as};
+use duroxide_core::{OrchestrationStatus, RecordedFailure, decode_as};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
@@ -15,6 +15,9 @@ const FAR_AHEAD: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 const FIRST_OUTAGE_PAUSE: Duration = Duration::from_millis(50);
 /// How often it doubles: to a second and a half.
 const OUTAGE_PAUSE_DOUBLINGS: u32 = 5;
+
+/// The failure, and the error before it.
+const LAST_EVENTS_OF_A_FAILURE: u32 = 2;
 
 /// How long a wait goes on.
 pub(super) struct Patience {
@@ -49,6 +52,13 @@ impl Client {
     /// The status of an instance; `NotFound` for an unknown id.
     pub async fn get_orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ClientError> {
         Ok(self.provider.orchestration_status(instance).await?)
+    }
+
+    /// How an instance failed, with the error that its program recorded; `None` for one that has not failed, or that
+    /// does not exist. Reads the last events of its history, never all of it.
+    pub async fn get_failure(&self, instance: &str) -> Result<Option<RecordedFailure>, ClientError> {
+        let last = self.provider.last_events(instance, LAST_EVENTS_OF_A_FAILURE).await?;
+        Ok(RecordedFailure::at_end_of(&last))
     }
 
     /// Waits until an instance has ended; gives a terminal status or [`ClientError::Timeout`].

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use duroxide_core::protection::Protection;
 use duroxide_core::{
-    ActivityDeadlines, AppErrorKind, BounceCause, ErrorDetails, Need, PoisonMessageType, RetriedCall,
-    WorkItem, check_payload, error_within_limit, not_closed_in_time, panic_text,
+    ActivityDeadlines, BounceCause, ErrorDetails, HandlerError, Need, PoisonMessageType, RetriedCall,
+    WorkItem, panic_text,
 };
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::ack::{ack, note};
 use super::activity_context::{ActivityContext, ActivityFacts};
+use super::activity_result::{checked, failure, panicked, timeout};
 use super::backoff::OutageBackoff;
 use super::commit::Insistence;
 use super::dispatch::Slot;
@@ -33,11 +34,11 @@ use crate::metric;
 use crate::providers::{FetchedWork, GiveBack, OrchestrationRef};
 
 /// An item of the worker queue taken apart.
-struct Work {
-    instance: String,
-    execution_id: u64,
-    id: u64,
-    name: String,
+pub(super) struct Work {
+    pub(super) instance: String,
+    pub(super) execution_id: u64,
+    pub(super) id: u64,
+    pub(super) name: String,
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
@@ -72,12 +73,14 @@ impl Work {
             | WorkItem::Repaired { .. }
             | WorkItem::ActivityCompleted { .. }
             | WorkItem::ActivityFailed { .. }
+            | WorkItem::ActivityErrored { .. }
             | WorkItem::TimerFired { .. }
             | WorkItem::ExternalRaised { .. }
             | WorkItem::QueueMessage { .. }
             | WorkItem::CancelInstance { .. }
             | WorkItem::SubOrchCompleted { .. }
-            | WorkItem::SubOrchFailed { .. } => None,
+            | WorkItem::SubOrchFailed { .. }
+            | WorkItem::SubOrchErrored { .. } => None,
         }
     }
 
@@ -90,12 +93,23 @@ impl Work {
         BounceCause::ActivityNotRegistered { name: self.name.clone() }
     }
 
-    fn failed(&self, details: ErrorDetails) -> WorkItem {
+    pub(super) fn failed(&self, details: ErrorDetails) -> WorkItem {
         WorkItem::ActivityFailed {
             instance: self.instance.clone(),
             execution_id: self.execution_id,
             id: self.id,
             details,
+        }
+    }
+
+    pub(super) fn errored(&self, details: ErrorDetails, error: String, panicked: bool) -> WorkItem {
+        WorkItem::ActivityErrored {
+            instance: self.instance.clone(),
+            execution_id: self.execution_id,
+            id: self.id,
+            details,
+            error,
+            panicked,
         }
     }
 }
@@ -111,7 +125,7 @@ struct Attempt {
 
 /// How the handler ended.
 enum Ended {
-    Returned(Result<String, String>),
+    Returned(Result<String, HandlerError>),
     Panicked(String),
     /// It ran longer than it may, in milliseconds.
     RanTooLong(u64),
@@ -255,6 +269,7 @@ async fn run(
     let facts = context.facts().clone();
     life::activity_started(node, &facts);
     let began = tokio::time::Instant::now();
+    let records_panics = handler.records_panics();
     let place = slot.take_place();
     let activity = run_handler(node, handler, context, &work, lock, &cancelled, slot);
     let ended = SuspectPlace::watch(place, node, lock, token, activity).await;
@@ -267,12 +282,12 @@ async fn run(
                 id: work.id,
                 result,
             },
-            Err(message) => failure(&work, message),
+            Err(error) => failure(&work, error),
         },
         Ended::RanTooLong(limit_ms) => timeout(&work, limit_ms),
         Ended::Panicked(text) => {
             unprotected::lose_slot(node);
-            failure(&work, format!("activity panicked: {text}"))
+            panicked(&work, &text, records_panics)
         }
         Ended::LockLost if Protection::FailedRenewalIsNoCancellation.is_off() => {
             ack(node, token, lock, None, Insistence::KeepTrying).await;
@@ -295,27 +310,6 @@ async fn run(
         life::activity_committed(node, &facts, &completion);
     }
     note(node, &key, acked);
-}
-
-fn checked(work: &Work, result: Result<String, String>) -> Result<String, String> {
-    let output = result?;
-    check_payload(&format!("output of activity '{}'", work.name), &output)?;
-    Ok(output)
-}
-
-/// A failure by the program. An error text has the limit of an output; what is longer is cut.
-fn failure(work: &Work, message: String) -> WorkItem {
-    let message = error_within_limit(message);
-    work.failed(ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, message, retryable: true })
-}
-
-/// The engine takes an activity with a start-to-close deadline whose failure is not retryable for timed out.
-fn timeout(work: &Work, limit_ms: u64) -> WorkItem {
-    work.failed(ErrorDetails::Application {
-        kind: AppErrorKind::ActivityFailed,
-        message: not_closed_in_time(&work.name, limit_ms),
-        retryable: false,
-    })
 }
 
 async fn context(
@@ -375,7 +369,7 @@ async fn run_handler(
         tokio::select! {
             biased;
             () = killed.cancelled() => Err("killed".to_string()),
-            result = AssertUnwindSafe(handler.invoke(context, input)).catch_unwind() => match result {
+            result = AssertUnwindSafe(handler.run(context, input)).catch_unwind() => match result {
                 Ok(result) => Ok(result),
                 Err(payload) => Err(panic_text(payload)),
             },

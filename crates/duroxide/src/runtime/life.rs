@@ -138,7 +138,7 @@ pub(super) fn handler_ended(node: &Node, facts: &ActivityFacts, outcome: &'stati
 /// Counts a result of an activity that is in the store.
 pub(super) fn activity_committed(node: &Node, facts: &ActivityFacts, completion: &WorkItem) {
     let label = node.activity_label(&facts.name);
-    if let WorkItem::ActivityFailed { details, .. } = completion {
+    if let WorkItem::ActivityFailed { details, .. } | WorkItem::ActivityErrored { details, .. } = completion {
         node.counters.activity_failed(details, label);
         let (category, kind) = (details.category(), kind_word(details));
         of_activity!(facts, category, kind, "activity failed");

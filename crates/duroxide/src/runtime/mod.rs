@@ -8,6 +8,7 @@
 mod ack;
 mod activity;
 mod activity_context;
+mod activity_result;
 mod backoff;
 mod commit;
 mod dispatch;

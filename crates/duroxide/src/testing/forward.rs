@@ -248,6 +248,10 @@ impl Provider for FaultProvider {
         self.call(Method::Read, self.inner.read(instance)).await
     }
 
+    async fn last_events(&self, instance: &str, count: u32) -> Result<Vec<Event>, ProviderError> {
+        self.call(Method::Read, self.inner.last_events(instance, count)).await
+    }
+
     async fn read_with_execution(
         &self,
         instance: &str,

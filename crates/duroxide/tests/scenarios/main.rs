@@ -8,4 +8,5 @@ mod sessions;
 mod shutdown;
 mod stated_causes;
 mod time_by_hand;
+mod typed_errors;
 mod values;

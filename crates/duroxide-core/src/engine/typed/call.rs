@@ -16,9 +16,9 @@ use crate::engine::combinators::Either2;
 use crate::engine::context::output_of_activity;
 use crate::engine::future::limit_ms;
 use crate::engine::retry::{Attempts, Begun, Call as Attempted, Timer};
-use crate::engine::slot::{Command, Failed, FailureKind, RetryRequest, Schedule, Slot, TotalTimeout};
+use crate::engine::slot::{Command, Failed, RetryRequest, Schedule, Slot, TotalTimeout};
 use crate::engine::{DurableFuture, OrchestrationContext};
-use crate::model::RetryPolicy;
+use crate::model::{FailureKind, RetryPolicy};
 
 impl OrchestrationContext {
     /// Runs an activity somewhere in the cluster, at least once. Takes the function itself; the attribute or the builder has

@@ -7,7 +7,8 @@ use std::fmt::{Debug, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use super::{AppError, Failure};
-use crate::engine::slot::{Failed, FailureKind};
+use crate::engine::slot::Failed;
+use crate::model::{AppErrorKind, ErrorDetails, FailureKind};
 
 /// Why a call of an activity or orchestration failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +84,14 @@ impl<E: AppError> CallError<E> {
             FailureKind::Poisoned => Self::Poisoned { message },
             FailureKind::Other => Self::Other { message },
         }
+    }
+
+    /// From a recorded failure, and the error of the handler as JSON.
+    pub fn from_details(details: &ErrorDetails, error: Option<&str>) -> Self {
+        if let ErrorDetails::Application { kind: AppErrorKind::Cancelled { reason }, .. } = details {
+            return Self::Cancelled { reason: reason.clone() };
+        }
+        Self::from_recorded(FailureKind::of(details), details.display_message(), error)
     }
 
     pub(super) fn from_failed(failed: Failed) -> Self {

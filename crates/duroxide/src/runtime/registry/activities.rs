@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use duroxide_core::{SYSCALL_PREFIX, decode_as, encode};
+use duroxide_core::{HandlerError, SYSCALL_PREFIX, decode_as, encode};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::by_version::{DEFAULT_VERSION, Registry, RegistryBuilder};
@@ -16,6 +16,16 @@ use crate::runtime::ActivityContext;
 pub trait ActivityHandler: Send + Sync {
     /// Runs the activity. May be called again after a crash: make it idempotent.
     async fn invoke(&self, ctx: ActivityContext, input: String) -> Result<String, String>;
+
+    /// The same, for handlers whose errors are more than a text. This is what a worker calls.
+    async fn run(&self, ctx: ActivityContext, input: String) -> Result<String, HandlerError> {
+        Ok(self.invoke(ctx, input).await?)
+    }
+
+    /// Whether a panic is recorded as one, beside its text, so that callers can tell it from an error of the handler.
+    fn records_panics(&self) -> bool {
+        false
+    }
 }
 
 /// The activities that a node can run. Each has version 1.0.0.
@@ -72,6 +82,12 @@ impl RegistryBuilder<dyn ActivityHandler> {
         Fut: Future<Output = Result<Out, String>> + Send + 'static,
     {
         self.add(name.into(), Arc::new(Typed { handler, types: PhantomData }))
+    }
+
+    /// Registers an activity that implements [`ActivityHandler`] itself.
+    #[must_use]
+    pub fn register_handler(self, name: impl Into<String>, handler: Arc<dyn ActivityHandler>) -> Self {
+        self.add(name.into(), handler)
     }
 
     /// Registers several activities.

@@ -117,6 +117,17 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
         self.insert_later(name.into(), version.as_ref(), Arc::new(Typed { handler, types: PhantomData }))
     }
 
+    /// Registers one version of an orchestration that implements [`OrchestrationHandler`] itself.
+    #[must_use]
+    pub fn register_handler(
+        self,
+        name: impl Into<String>,
+        version: Version,
+        handler: Arc<dyn OrchestrationHandler>,
+    ) -> Self {
+        self.insert(name.into(), version, handler)
+    }
+
     /// Registers version 1.0.0 of several orchestrations.
     #[must_use]
     pub fn register_all<F, Fut>(self, orchestrations: Vec<(&str, F)>) -> Self
