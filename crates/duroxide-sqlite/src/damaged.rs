@@ -60,7 +60,7 @@ pub(super) fn cause_of(error: &rusqlite::Error) -> Option<String> {
     } else if let rusqlite::Error::InvalidColumnType(_, column, found) = error {
         Some(format!("column {column} has the type {found}"))
     } else if let rusqlite::Error::IntegralValueOutOfRange(_, _) = error {
-        Some("status is unknown".to_string())
+        Some("status or last_event_id is no possible value".to_string())
     } else {
         None
     }
@@ -73,8 +73,11 @@ pub(super) fn end_instance(tx: &mut Tx<'_>, key: i64, cause: &str) -> Result<(),
     const END: &str = "UPDATE instances SET status = ?2, ended_at = ?3, updated_at = ?3, ready_at = NULL, suspect = 0, \
          suspect_before = 0, not_before = 0, lock_nonce = NULL, lock_visible_at = NULL, lock_position = NULL, \
          lock_watermark = NULL WHERE key = ?1";
-    const FAIL: &str = "UPDATE executions SET status = ?2, completed_at = ?3, failure = ?4, output = NULL \
-         WHERE instance_key = ?1 AND execution_id = (SELECT current_execution_id FROM instances WHERE key = ?1)";
+    /// The row of the execution may be gone.
+    const FAIL: &str = "INSERT INTO executions (instance_key, execution_id, status, started_at, completed_at, failure) \
+         SELECT key, current_execution_id, ?2, created_at, ?3, ?4 FROM instances WHERE key = ?1 \
+         ON CONFLICT (instance_key, execution_id) DO UPDATE SET status = excluded.status, \
+         completed_at = excluded.completed_at, failure = excluded.failure, output = NULL";
     /// No kind of message or work item.
     const ROW: i64 = 0;
     let (instance, damaged) = replace_texts(tx.db, key)?;

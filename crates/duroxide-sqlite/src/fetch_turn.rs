@@ -11,13 +11,14 @@ use duroxide_provider::{
     FetchedTurn, FilteredOut, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts,
     TurnRequest,
 };
+use rusqlite::types::Type;
 
 use super::bounces::kept_cause;
 use super::damaged;
 use super::db::Db;
 use super::fault::Fault;
 use super::history::{self, StoredEvent};
-use super::instance_row::{QUEUE_COLUMNS, QueueRow, TurnLock, pinned, queue_columns};
+use super::instance_row::{QUEUE_COLUMNS, QueueRow, TurnLock, pinned, queue_columns, status};
 use super::release_turn::count_ended_attempt;
 use super::route_turn::{self, Lane};
 use super::set_aside::{self, AsideMessage};
@@ -352,13 +353,16 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
         ", i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, i.parent_execution_id, \
          i.parent_event_id, e.last_event_id, i.created_at, i.route_name, i.route_version, ",
         kept_cause!(),
-        " FROM instances i LEFT JOIN executions e \
+        ", e.status, e.status IS NULL AND EXISTS (SELECT 1 FROM history h \
+         WHERE h.instance_key = i.key AND h.execution_id = i.current_execution_id) \
+         FROM instances i LEFT JOIN executions e \
          ON e.instance_key = i.key AND e.execution_id = i.current_execution_id WHERE i.key = ?1"
     );
     const AT: usize = QUEUE_COLUMNS;
     let found = tx.db.first(SQL, [key], |row| {
         // Read here, so that the commit of the turn can read them.
         let (_, _): (String, String) = (row.get(AT + 9)?, row.get(AT + 10)?);
+        check_execution(row, AT)?;
         let parent: Option<String> = row.get(AT + 4)?;
         let parent_execution_id: Option<i64> = row.get(AT + 5)?;
         let parent_event_id: Option<i64> = row.get(AT + 6)?;
@@ -381,6 +385,21 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
     found.ok_or_else(|| {
         Fault::Corrupt("the index of ready instances names an instance that is not there".to_string())
     })
+}
+
+/// Fails if no turn of the execution could be committed: its row is gone although it has a history, or is damaged.
+fn check_execution(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<()> {
+    if let Some(code) = row.get::<_, Option<i64>>(at + 12)? {
+        status(code)?;
+    }
+    let last_event_id: Option<i64> = row.get(at + 7)?;
+    match last_event_id.filter(|id| *id < 0) {
+        Some(id) => Err(rusqlite::Error::IntegralValueOutOfRange(at + 7, id)),
+        None if row.get(at + 13)? => {
+            Err(rusqlite::Error::InvalidColumnType(at + 12, "executions.status".to_string(), Type::Null))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The messages of a fetch, once the undecodable ones are dealt with.
