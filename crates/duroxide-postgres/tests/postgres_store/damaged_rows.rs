@@ -271,14 +271,21 @@ async fn any_damaged_column_concerns_its_own_instance_alone() {
 async fn the_parent_of_a_child_that_ends_because_of_damage_is_told() {
     let setting = Setting::new().await;
     let all = damages(&setting.raw, &setting.schema).await;
-    let of_child = ["instances", "queues", "executions", "history", "inbox", "kv"];
+    let of_child = ["instances", "executions", "history", "inbox", "kv"];
     let chosen = all.iter().filter(|damage| of_child.contains(&&*damage.table) && !damage.is_of_identity());
     let (mut ended, mut faults) = (0, Vec::new());
     for (n, damage) in chosen.enumerate() {
         let (parent, child) = (format!("p{n}"), format!("c{n}"));
         setting.client.start_orchestration(&parent, "Parent", child.as_str()).await.expect("started");
-        while setting.client.read_execution_history(&child, 1).await.map_or(0, |events| events.len()) < 5 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+        let begun = async {
+            while setting.client.read_execution_history(&child, 1).await.map_or(0, |events| events.len()) < 5
+            {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        if tokio::time::timeout(SOON, begun).await.is_err() {
+            faults.push(format!("before {damage:?}: a new child does not begin"));
+            break;
         }
         if setting.damage(&child, damage).await {
             drop(setting.client.raise_event(&child, "go", "x").await);
@@ -292,6 +299,9 @@ async fn the_parent_of_a_child_that_ends_because_of_damage_is_told() {
                     Ok(OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. })
                 ) {
                     faults.push(format!("{damage:?}: the child {end:?}, the parent {told:?}"));
+                    if faults.len() > 3 {
+                        break;
+                    }
                 }
             }
         }

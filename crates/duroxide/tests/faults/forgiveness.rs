@@ -80,7 +80,7 @@ async fn a_forgiveness_that_fails_is_asked_for_again_until_the_store_has_it() {
     assert!(after >= PROBATION && after < PROBATION + RETRIES, "{after:?}");
     let hangs = Fault::DelayBefore(Duration::from_secs(100_000));
     for fault in [Fault::FailBefore, Fault::LoseAnswer, hangs] {
-        let (after, asked) = second_begins_after(vec![fault.clone(); 3]).await;
+        let (after, asked) = second_begins_after(vec![fault; 3]).await;
         assert_eq!(asked, 4, "{fault:?}: three times in vain");
         assert!(after >= PROBATION && after < PROBATION + RETRIES, "{fault:?}: {after:?}");
     }
