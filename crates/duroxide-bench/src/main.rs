@@ -41,7 +41,10 @@ hostile  surroundings that take minutes to show what they do
                     throughput before, and 0.95 of it a minute after the end
          large-turns
                     a turn of 1.2 GB fails at once and names its limit, in 1 GB of memory, and neighbours end within 200 ms;
-                    beside a turn that schedules 200,000 activities they end within 500 ms";
+                    beside a turn that schedules 200,000 activities they end within 500 ms
+         large-inbox
+                    one instance is sent 0.8 GB of messages at once and reads them all, in 1 GB of memory, and neighbours
+                    end within 200 ms";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

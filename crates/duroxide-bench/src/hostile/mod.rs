@@ -5,9 +5,11 @@
 //! | `options` | the command line |
 //! | `neighbour` | an instance that is started again and again, and how long it takes |
 //! | `memory` | how much memory the process has used |
+//! | `large_inbox` | one instance is sent many messages that are large together |
 //! | `large_turns` | turns that are too large, and turns that are very large |
 //! | `snapshot` | an old snapshot on the PostgreSQL server keeps dead rows from being removed |
 
+mod large_inbox;
 mod large_turns;
 mod memory;
 mod neighbour;
@@ -20,6 +22,7 @@ pub(crate) use options::{Options, Probe};
 /// Runs a probe; whether what it checks holds.
 pub(crate) async fn run(options: Options) -> Result<bool, Failure> {
     match options.probe {
+        Probe::LargeInbox => large_inbox::run(&options).await,
         Probe::LargeTurns => large_turns::run(&options).await,
         Probe::Snapshot => snapshot::run(&options).await,
     }

@@ -10,6 +10,7 @@ use crate::floor::Kind;
 pub(crate) enum Probe {
     Snapshot,
     LargeTurns,
+    LargeInbox,
 }
 
 /// Which probe, how long, and where.
@@ -28,6 +29,7 @@ impl Options {
         let probe = match arguments.next().as_deref() {
             Some("snapshot") => Probe::Snapshot,
             Some("large-turns") => Probe::LargeTurns,
+            Some("large-inbox") => Probe::LargeInbox,
             Some(other) => return Err(format!("unknown probe '{other}'")),
             None => return Err("which probe?".to_string()),
         };
