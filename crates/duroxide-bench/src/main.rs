@@ -43,7 +43,10 @@ hostile  surroundings that take minutes to show what they do
                     a turn of 1.2 GB fails at once and names its limit, in 1 GB of memory, and neighbours end within 200 ms;
                     beside a turn that schedules 200,000 activities they end within 500 ms
          recovery   running work after a kill, beside an activity that never ends, and after an outage of 60 s: within 1.5 x
-                    of what the work and its lock take; --lock is that lock, by default that of the default options";
+                    of what the work and its lock take; --lock is that lock, by default that of the default options
+         large-inbox
+                    one instance is sent 0.8 GB of messages at once and reads them all, in 1 GB of memory, and neighbours
+                    end within 200 ms";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use duroxide_core::{BounceCause, ItemKind, WhenUndecodable, WorkItem, limits, pack_version};
+use duroxide_provider::support::HistorySize;
 use duroxide_provider::{
     ExpiredLock, FetchedTurn, HeldHistory, HistoryPart, KvEntry, LockHolder, OrchestrationItem, TurnFacts,
     TurnRequest,
@@ -54,25 +55,38 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          coalesce((SELECT array_agg(p.key ORDER BY p.ready_at, p.key) FROM picked p), '{}')::text, TRUE), \
        set_config('duroxide.now', (SELECT now FROM c)::text, TRUE)";
 
+/// Of all that waits for what was picked, the first messages come, up to a number of bytes. `found` has NULL messages for an
+/// instance with an empty inbox, and none for one of which nothing fits: that one stays as it is. The window gives the messages
+/// in their order, and so do the arrays.
 const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now')::bigint AS now), \
      p AS MATERIALIZED (SELECT u.key, u.n \
        FROM unnest(current_setting('duroxide.picked')::bigint[]) WITH ORDINALITY AS u (key, n)), \
-     counted AS (UPDATE {s}.inbox n SET attempts = least(n.attempts, 4294967294) + 1 \
-       FROM p JOIN {s}.queues q ON q.key = p.key WHERE q.lock_nonce IS NOT NULL AND n.instance_key = q.key \
-         AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
-         AND n.position < q.lock_watermark), \
-     found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, q.ended, q.updated_at, \
-         q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, q.bounced_at, q.bounce, \
-         q.lock_nonce AS held, m.* \
+     waiting AS (SELECT w.*, w.sum <= $4::bigint OR w.sum = w.bytes AS fits FROM (SELECT p.n, x.*, \
+         sum(x.bytes) OVER (ORDER BY p.n, x.visible_at, x.position ROWS UNBOUNDED PRECEDING) AS sum \
        FROM p JOIN {s}.queues q ON q.key = p.key CROSS JOIN LATERAL ( \
-         SELECT count(*) AS messages, array_agg(x.visible_at) AS visible, array_agg(x.position) AS positions, \
-           array_agg(x.kind) AS kinds, array_agg(x.attempts) AS attempts, array_agg(x.item) AS items \
-         FROM (SELECT n.visible_at, n.position, n.kind, n.item, least(n.attempts, 4294967294) + 1 + \
+         SELECT n.visible_at, n.position, n.kind, n.item, octet_length(n.item) AS bytes, \
+           least(n.attempts, 4294967294) + 1 + \
              (CASE WHEN q.lock_nonce IS NOT NULL \
                AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
                AND n.position < q.lock_watermark THEN 1 ELSE 0 END) AS attempts \
-           FROM {s}.inbox n WHERE n.instance_key = q.key AND n.visible_at <= (SELECT now FROM c) \
-           ORDER BY n.visible_at, n.position LIMIT $3::bigint) x) m), \
+         FROM {s}.inbox n WHERE n.instance_key = q.key AND n.visible_at <= (SELECT now FROM c) \
+         ORDER BY n.visible_at, n.position LIMIT $3::bigint) x) w), \
+     found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, q.ended, q.updated_at, \
+         q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, q.bounced_at, q.bounce, \
+         q.lock_nonce AS held, m.messages, m.visible, m.positions, m.kinds, m.attempts, m.items \
+       FROM p JOIN {s}.queues q ON q.key = p.key LEFT JOIN ( \
+         SELECT x.n, count(*) FILTER (WHERE x.fits) AS messages, \
+           array_agg(x.visible_at) FILTER (WHERE x.fits) AS visible, \
+           array_agg(x.position) FILTER (WHERE x.fits) AS positions, \
+           array_agg(x.kind) FILTER (WHERE x.fits) AS kinds, \
+           array_agg(x.attempts) FILTER (WHERE x.fits) AS attempts, \
+           array_agg(x.item) FILTER (WHERE x.fits) AS items \
+         FROM waiting x GROUP BY x.n) m ON m.n = p.n), \
+     counted AS (UPDATE {s}.inbox n SET attempts = least(n.attempts, 4294967294) + 1 \
+       FROM found f JOIN {s}.queues q ON q.key = f.key \
+       WHERE f.messages > 0 AND q.lock_nonce IS NOT NULL AND n.instance_key = q.key \
+         AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
+         AND n.position < q.lock_watermark), \
      locked AS (UPDATE {s}.queues q SET lock_nonce = ($2::bigint[])[f.n], \
          lock_visible_at = f.visible[f.messages], lock_position = f.positions[f.messages], \
          lock_watermark = q.next_position, lock_count = f.messages, suspect_before = q.suspect, \
@@ -81,7 +95,7 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
        FROM found f WHERE q.key = f.key AND f.messages > 0), \
      mended AS (UPDATE {s}.queues q SET ready_at = \
          (SELECT min(n.visible_at) FROM {s}.inbox n WHERE n.instance_key = q.key), lock_nonce = NULL, revision = least(q.revision, 9223372036854775806) + 1 \
-       FROM found f WHERE q.key = f.key AND f.messages = 0) \
+       FROM found f WHERE q.key = f.key AND f.messages IS NULL) \
      SELECT f.key, ($2::bigint[])[f.n], f.suspect, f.current_execution_id, f.has_kv, f.visible, f.positions, \
        f.kinds, f.attempts, f.items, i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, \
        i.parent_execution_id, i.parent_event_id, i.created_at, f.ready_at, f.ended, f.updated_at, f.pinned_key, \
@@ -168,7 +182,8 @@ pub(crate) fn take(
 ) -> usize {
     // Room for the time itself.
     let lock = duration(lock_timeout).min(i64::MAX / 4);
-    pipeline.add(TAKE, values![lock, nonces(holder, wanted), count(limits::MAX_MESSAGES_PER_FETCH)])
+    let (messages, bytes) = (limits::MAX_MESSAGES_PER_FETCH, limits::MAX_MESSAGE_BYTES_PER_FETCH);
+    pipeline.add(TAKE, values![lock, nonces(holder, wanted), count(messages), count(bytes)])
 }
 
 /// The packed versions that the filter accepts. An execution that is not pinned suits every filter but an empty
@@ -199,9 +214,16 @@ pub(crate) fn looked(answers: &[Vec<Row>], places: Places, request: &TurnRequest
     let taken = answers.get(places.take).map(Vec::as_slice).unwrap_or_default();
     let expires_at = now.saturating_add(lock.min(i64::MAX / 4));
     let items: Vec<RawTurn> = taken.iter().map(|row| RawTurn::from_row(row, now, expires_at)).collect();
-    // The locks just taken expire.
+    // The locks just taken expire, and what was picked but did not fit is still ready.
     let next_due = if items.is_empty() { next_due } else { next_due.min(now.saturating_add(lock)) };
+    let all_fit = picked.is_none_or(|row| picked_count(row.get(2)) == items.len());
+    let next_due = if all_fit { next_due } else { now };
     Look { items, now, next_due }
+}
+
+/// How many keys there are in an array as the server writes it.
+fn picked_count(keys: &str) -> usize {
+    keys.trim_matches(['{', '}']).split(',').filter(|key| !key.is_empty()).count()
 }
 
 /// A message that does not decode and that the instance can do without.
@@ -325,9 +347,13 @@ impl RawTurn {
         request.held.held(&self.row.instance) == Some(self.stored())
     }
 
-    /// How many events are to be read for it.
-    pub(crate) fn events_to_read(&self, request: &TurnRequest) -> u64 {
-        if self.is_held(request) { 0 } else { self.last_event_id }
+    /// What is to be read of its history.
+    pub(crate) fn history_to_read(&self, request: &TurnRequest) -> HistorySize {
+        if self.is_held(request) {
+            return HistorySize::NOTHING;
+        }
+        let bytes = self.execution.as_ref().map_or(0, |execution| from_column(execution.history_bytes));
+        HistorySize { events: self.last_event_id, bytes }
     }
 
     /// The turn with its history, as far as the node does not hold it. `None` when the instance was deleted

@@ -1,6 +1,6 @@
 //! Locking ready work items.
 
-use duroxide_core::{BounceCause, WorkItem};
+use duroxide_core::{BounceCause, WorkItem, limits};
 use duroxide_provider::{ExpiredLock, FetchedWork, OrchestrationRef, TagFilter, WorkRequest};
 use tokio_postgres::Row;
 
@@ -23,17 +23,21 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
        FROM all_tags WHERE all_tags.t IS NOT NULL), \
      accepted AS MATERIALIZED (SELECT u.t FROM unnest($2::text[]) AS u (t) UNION ALL \
        SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL), \
-     clean AS MATERIALIZED (SELECT x.id, x.ready_at, NULL::bigint AS held FROM accepted a CROSS JOIN LATERAL ( \
-       SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+     clean AS MATERIALIZED (SELECT x.id, x.ready_at, NULL::bigint AS held, x.bytes \
+       FROM accepted a CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at, octet_length(w.item) AS bytes FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = FALSE AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
          ORDER BY w.ready_at, w.id LIMIT $3::bigint FOR UPDATE SKIP LOCKED) x), \
-     suspects AS MATERIALIZED (SELECT x.id, x.ready_at, x.held FROM accepted a CROSS JOIN LATERAL ( \
-       SELECT w.id, w.ready_at, w.lock_nonce AS held FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+     suspects AS MATERIALIZED (SELECT x.id, x.ready_at, x.held, x.bytes FROM accepted a CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at, w.lock_nonce AS held, octet_length(w.item) AS bytes FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = TRUE AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
          ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) x \
        ORDER BY x.ready_at, x.id LIMIT $4::bigint), \
-     picked AS MATERIALIZED (SELECT a.id, a.ready_at, a.held, row_number() OVER (ORDER BY a.ready_at, a.id) AS n FROM \
-       (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.id LIMIT $3::bigint), \
+     picked AS MATERIALIZED (SELECT b.id, b.ready_at, b.held, b.n FROM ( \
+         SELECT a.id, a.ready_at, a.held, a.bytes, row_number() OVER w AS n, sum(a.bytes) OVER w AS sum FROM \
+           (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a \
+         WINDOW w AS (ORDER BY a.ready_at, a.id ROWS UNBOUNDED PRECEDING)) b \
+       WHERE b.n <= $3::bigint AND (b.n = 1 OR b.sum <= $8::bigint)), \
      taken AS (UPDATE {s}.work_items w SET ready_at = (SELECT now FROM c) + $5::bigint, suspect = TRUE, \
          suspect_before = w.suspect, attempts = least(w.attempts, 4294967294) + 1, \
          lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
@@ -89,7 +93,7 @@ pub(crate) fn look(
     let suspects = count(request.suspects.limit().min(wanted));
     let lock = duration(request.lock_timeout).min(i64::MAX / 4);
     let serves_sessions = request.session.is_some();
-    let plain = values![
+    let mut plain = values![
         manual,
         accepted(&request.tags),
         count(wanted),
@@ -98,9 +102,13 @@ pub(crate) fn look(
         nonces(request.holder, wanted),
         serves_sessions,
     ];
+    let bytes = count(limits::MAX_WORK_BYTES_PER_FETCH);
     match &request.activities {
-        None => pipeline.add(TAKE, plain),
-        Some(activities) => route_work::take(pipeline, plain, wanted, activities),
+        None => {
+            plain.push(Box::new(bytes));
+            pipeline.add(TAKE, plain)
+        }
+        Some(activities) => route_work::take(pipeline, plain, wanted, activities, bytes),
     }
 }
 
@@ -188,6 +196,11 @@ impl RawWork {
             orchestration: Some(orchestration),
             row: Some(row),
         })
+    }
+
+    /// The bytes of its stored form.
+    pub(crate) fn bytes(&self) -> usize {
+        self.item.len()
     }
 
     /// Whether it decodes.

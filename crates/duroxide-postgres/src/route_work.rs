@@ -22,17 +22,20 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
        SELECT w.id, w.ready_at FROM {s}.work_items w WHERE num_nulls(w.session_id) = 1 \
          AND w.suspect::int = 0 AND w.tag = a.t AND w.name = n.n AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
          ORDER BY w.ready_at, w.id LIMIT $9::bigint) x), \
-     clean AS MATERIALIZED (SELECT w.id, w.ready_at, NULL::bigint AS held \
+     clean AS MATERIALIZED (SELECT w.id, w.ready_at, NULL::bigint AS held, octet_length(w.item) AS bytes \
        FROM (SELECT f.id, f.ready_at FROM found f ORDER BY f.ready_at, f.id LIMIT $9::bigint) f \
        JOIN {s}.work_items w ON w.id = f.id WHERE NOT w.suspect AND w.ready_at <= (SELECT now FROM c) \
        ORDER BY f.ready_at, f.id LIMIT $3::bigint FOR UPDATE OF w SKIP LOCKED), \
-     suspects AS MATERIALIZED (SELECT x.id, x.ready_at, x.held FROM accepted a CROSS JOIN LATERAL ( \
-       SELECT w.id, w.ready_at, w.lock_nonce AS held FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+     suspects AS MATERIALIZED (SELECT x.id, x.ready_at, x.held, x.bytes FROM accepted a CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at, w.lock_nonce AS held, octet_length(w.item) AS bytes FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = TRUE AND w.name = ANY($8::text[]) AND w.ready_at <= (SELECT now FROM c) \
          AND (SELECT ok FROM open) ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) x \
        ORDER BY x.ready_at, x.id LIMIT $4::bigint), \
-     picked AS MATERIALIZED (SELECT a.id, a.ready_at, a.held, row_number() OVER (ORDER BY a.ready_at, a.id) AS n FROM \
-       (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.id LIMIT $3::bigint), \
+     picked AS MATERIALIZED (SELECT b.id, b.ready_at, b.held, b.n FROM ( \
+         SELECT a.id, a.ready_at, a.held, a.bytes, row_number() OVER w AS n, sum(a.bytes) OVER w AS sum FROM \
+           (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a \
+         WINDOW w AS (ORDER BY a.ready_at, a.id ROWS UNBOUNDED PRECEDING)) b \
+       WHERE b.n <= $3::bigint AND (b.n = 1 OR b.sum <= $10::bigint)), \
      taken AS (UPDATE {s}.work_items w SET ready_at = (SELECT now FROM c) + $5::bigint, suspect = TRUE, \
          suspect_before = w.suspect, attempts = least(w.attempts, 4294967294) + 1, \
          lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
@@ -61,9 +64,11 @@ pub(crate) fn take(
     mut plain: Vec<Value>,
     wanted: usize,
     activities: &BTreeSet<String>,
+    bytes: i64,
 ) -> usize {
     plain.push(Box::new(names(activities)));
     plain.push(Box::new(count(wanted.saturating_add(SPARE))));
+    plain.push(Box::new(bytes));
     pipeline.add(TAKE, plain)
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use duroxide_provider::support::ByteRoom;
 use duroxide_provider::{SessionFetchConfig, SessionOverlap, Suspects, WorkRequest};
 
 use tokio_postgres::Row;
@@ -111,6 +112,7 @@ const TRY_RESERVE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint, suspect = TRUE, \
        suspect_before = w.suspect, attempts = least(w.attempts, 4294967294) + 1, lock_nonce = $3::bigint \
        FROM {s}.work_items before WHERE w.id = $1 AND before.id = w.id \
+         AND octet_length(w.item) <= $5::bigint \
        RETURNING w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, \
        w.instance_id, w.bounce, before.lock_nonce AS held, w.forgiven) \
      SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, $4::bigint, \
@@ -138,6 +140,8 @@ struct Fetch<'a> {
     suspects: Suspects,
     /// Sessions that another transaction works on.
     passed: BTreeSet<String>,
+    /// What else it may bring.
+    room: ByteRoom,
     /// The activities that the node can run, if it routes by handler.
     names: Option<Vec<String>>,
     claims: Claims,
@@ -173,6 +177,7 @@ pub(crate) async fn fetch(
         next_due: NEVER,
         suspects: request.suspects,
         passed: BTreeSet::new(),
+        room: ByteRoom::for_work(),
         names: request.activities.as_deref().map(names),
         claims: Claims::Kept,
     };
@@ -188,7 +193,14 @@ pub(crate) async fn fetch(
             in_session.as_ref().is_some_and(|head| plain.front().is_none_or(|first| head < first));
         let candidate = if from_session { in_session.take() } else { plain.pop_front() };
         let Some(candidate) = candidate else { break };
-        let Some(work) = fetch.take(&candidate).await? else { continue };
+        let Some(work) = fetch.take(&candidate).await? else {
+            if items.is_empty() {
+                continue;
+            }
+            // It does not fit into this fetch, so it comes first in the next.
+            fetch.due(now);
+            break;
+        };
         let sound = work.is_sound();
         items.push(work);
         if !sound {
@@ -367,11 +379,13 @@ impl Fetch<'_> {
 
     async fn take(&mut self, candidate: &Candidate) -> Result<Option<RawWork>, Fault> {
         let locked_until = after(self.now, self.request.lock_timeout);
+        let (nonce, room) = (nonce(self.request.holder), count(self.room.left()));
         let taken = self
             .conn
-            .first(TAKE, &[&candidate.id, &locked_until, &nonce(self.request.holder), &candidate.ready_at])
+            .first(TAKE, &[&candidate.id, &locked_until, &nonce, &candidate.ready_at, &room])
             .await?;
         let Some(work) = taken.and_then(|row| RawWork::from_row(&row, 0)) else { return Ok(None) };
+        self.room.take(work.bytes());
         if let (Some(place), Some(config), true) = (&candidate.session, self.config, work.is_sound()) {
             let claimed_until = after(self.now, config.lock_timeout).max(locked_until);
             let (session_id, owner) = (owned_text(&place.0), owned_text(&config.owner_id));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deadpool::managed::{Pool, Timeouts};
 use duroxide_provider::failpoint;
-use duroxide_provider::support::Waiters;
+use duroxide_provider::support::{SendGate, Waiters};
 use duroxide_provider::{ProviderError, ProviderErrorKind};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -42,6 +42,7 @@ pub struct PostgresProvider {
     counters: Arc<Counters>,
     pub(crate) options: PostgresOptions,
     tasks: Vec<JoinHandle<()>>,
+    pub(crate) sending: SendGate,
 }
 
 impl PostgresProvider {
@@ -75,7 +76,9 @@ impl PostgresProvider {
         let memory = Arc::new(SharedMemory::default());
         let tasks = Vec::new();
         let large = Arc::new(Inbox::default());
-        let mut store = Self { inbox, large, pool, waiters, endings, memory, counters, options, tasks };
+        let sending = SendGate::default();
+        let mut store =
+            Self { inbox, large, pool, waiters, endings, memory, counters, options, tasks, sending };
         store.drop_expired().await?;
         store.start(target, conn);
         Ok(store)

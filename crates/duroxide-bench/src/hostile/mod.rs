@@ -5,10 +5,12 @@
 //! | `options` | the command line |
 //! | `neighbour` | an instance that is started again and again, and how long it takes |
 //! | `memory` | how much memory the process has used |
+//! | `large_inbox` | one instance is sent many messages that are large together |
 //! | `large_turns` | turns that are too large, and turns that are very large |
 //! | `recovery` | running work after a kill and after an outage |
 //! | `snapshot` | an old snapshot on the PostgreSQL server keeps dead rows from being removed |
 
+mod large_inbox;
 mod large_turns;
 mod memory;
 mod neighbour;
@@ -25,6 +27,7 @@ pub(crate) use recovery::{
 /// Runs a probe; whether what it checks holds.
 pub(crate) async fn run(options: Options) -> Result<bool, Failure> {
     match options.probe {
+        Probe::LargeInbox => large_inbox::run(&options).await,
         Probe::LargeTurns => large_turns::run(&options).await,
         Probe::Recovery => recovery::run(&options).await,
         Probe::Snapshot => snapshot::run(&options).await,

@@ -11,6 +11,7 @@ pub(crate) enum Probe {
     Snapshot,
     LargeTurns,
     Recovery,
+    LargeInbox,
 }
 
 /// Which probe, how long, and where.
@@ -32,6 +33,7 @@ impl Options {
             Some("snapshot") => Probe::Snapshot,
             Some("large-turns") => Probe::LargeTurns,
             Some("recovery") => Probe::Recovery,
+            Some("large-inbox") => Probe::LargeInbox,
             Some(other) => return Err(format!("unknown probe '{other}'")),
             None => return Err("which probe?".to_string()),
         };
