@@ -1,4 +1,4 @@
-//! Finding rows that stand behind the horizon of a look, see [`crate::horizon`].
+//! Finding rows that stand behind the horizon of a look, see [`crate::horizon`]: those that no notification told of.
 //!
 //! Reads all entries of the indexes, those of dead rows included, on a connection of the pool: fetches do not wait for it.
 

@@ -17,7 +17,7 @@ use crate::connection::Conn;
 use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::history;
-use crate::horizon::Bounds;
+use crate::horizon::{Bounds, Silence};
 use crate::instance_row::{InstanceRow, Pending, TurnLock};
 use crate::pipeline::{Pipeline, values};
 use crate::route_turn;
@@ -235,7 +235,9 @@ pub(crate) fn looked(
     let picked = answers.get(places.pick).and_then(|rows| rows.first());
     let now: Ms = picked.map_or(0, |row| row.get(0));
     let first = |column: usize| picked.and_then(|row| row.get::<_, Option<Ms>>(column));
-    let horizon = Some(Bounds::left(first(1), first(2), now, ahead.min(lock)));
+    // Others tell what is due before the next look.
+    let silent = Silence { clean: ahead, suspect: ahead.min(lock) };
+    let horizon = Some(Bounds::left(first(1), first(2), now, silent));
     let next_due = first(1).into_iter().chain(first(2)).min().unwrap_or(NEVER);
     let taken = answers.get(places.take).map(Vec::as_slice).unwrap_or_default();
     let expires_at = now.saturating_add(lock.min(i64::MAX / 4));

@@ -5,7 +5,7 @@ use duroxide_provider::{ExpiredLock, FetchedWork, OrchestrationRef, TagFilter, W
 use tokio_postgres::Row;
 
 use crate::fetch_turn::Look;
-use crate::horizon::Bounds;
+use crate::horizon::{Bounds, Silence};
 use crate::pipeline::{Pipeline, values};
 use crate::route_work;
 use crate::token::{Token, expired_lock, nonces};
@@ -132,8 +132,9 @@ pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest, 
     let first = rows.first();
     let now: Ms = first.map_or(0, |row| row.get(0));
     let first_left = |column: usize| first.and_then(|row| row.get::<_, Option<Ms>>(column));
-    let ahead = ahead.min(duration(request.lock_timeout));
-    let horizon = Bounds::left(first_left(1), first_left(2), now, ahead);
+    // Others tell of no item that is given back with a delay.
+    let silent = Silence { clean: 0, suspect: ahead.min(duration(request.lock_timeout)) };
+    let horizon = Bounds::left(first_left(1), first_left(2), now, silent);
     if first.is_some_and(|row| !row.get::<_, bool>(3)) {
         return Looked::Sessions(horizon);
     }

@@ -47,11 +47,13 @@ impl Bounds {
     /// ahead as it saw.
     ///
     /// The locks of many short turns leave entries that lie in the future. So the horizon lies ahead, too, but not farther
-    /// than what others write without a notification: a lock lasts `ahead` at least, and what is due sooner is notified.
-    pub(crate) fn left(clean: Option<Ms>, suspect: Option<Ms>, now: Ms, ahead: Ms) -> Self {
-        let last = now.saturating_add(ahead.saturating_sub(COMMIT_TIME_MS).max(0));
-        let bound = |first: Option<Ms>| first.map_or(last, |first| first.min(last));
-        Self { clean: bound(clean), suspect: bound(suspect) }
+    /// than other processes write without a notification.
+    pub(crate) fn left(clean: Option<Ms>, suspect: Option<Ms>, now: Ms, silent: Silence) -> Self {
+        let bound = |first: Option<Ms>, silence: Ms| {
+            let last = now.saturating_add(silence.saturating_sub(COMMIT_TIME_MS).max(0));
+            first.map_or(last, |first| first.min(last))
+        };
+        Self { clean: bound(clean, silent.clean), suspect: bound(suspect, silent.suspect) }
     }
 
     /// A row is ready at `at`.
@@ -65,6 +67,14 @@ impl Bounds {
         self.clean = self.clean.min(other.clean);
         self.suspect = self.suspect.min(other.suspect);
     }
+}
+
+/// For how long from now on, in ms, nothing is ready that another process writes without a notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Silence {
+    pub(crate) clean: Ms,
+    /// As long as a lock lasts.
+    pub(crate) suspect: Ms,
 }
 
 /// What a transaction wrote, or other transactions did: how far back its rows are ready.
@@ -240,10 +250,13 @@ mod tests {
 
     #[test]
     fn a_horizon_lies_ahead_as_far_as_others_write_nothing_silently() {
-        assert_eq!(Bounds::left(Some(50), None, 10, 0), Bounds { clean: 10, suspect: 10 });
-        assert_eq!(Bounds::left(Some(5), Some(-3), 10, 0), Bounds { clean: 5, suspect: -3 });
-        assert_eq!(Bounds::left(Some(500), None, 10, 5_000), Bounds { clean: 500, suspect: 4_910 });
-        assert_eq!(Bounds::left(None, Some(NEVER), NEVER, 5_000), Bounds { clean: NEVER, suspect: NEVER });
+        let none = Silence { clean: 0, suspect: 0 };
+        assert_eq!(Bounds::left(Some(50), None, 10, none), Bounds { clean: 10, suspect: 10 });
+        assert_eq!(Bounds::left(Some(5), Some(-3), 10, none), Bounds { clean: 5, suspect: -3 });
+        let both = Silence { clean: 1_000, suspect: 5_000 };
+        assert_eq!(Bounds::left(Some(500), None, 10, both), Bounds { clean: 500, suspect: 4_910 });
+        assert_eq!(Bounds::left(None, Some(6_000), 10, both), Bounds { clean: 910, suspect: 4_910 });
+        assert_eq!(Bounds::left(None, Some(NEVER), NEVER, both), Bounds { clean: NEVER, suspect: NEVER });
     }
 
     #[test]
