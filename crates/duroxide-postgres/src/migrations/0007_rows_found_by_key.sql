@@ -1,6 +1,6 @@
--- The function as it was, but for the rows that it deletes from the queues, which it now finds one by one. Work items and
--- inboxes come and go, so that vacuum mostly finds their tables empty. For a join with a table that is said to be empty the
--- planner reads the whole table, and with it all dead rows that no vacuum may remove while somebody keeps a snapshot.
+-- The function as it was, but for the rows that it changes and deletes, which it now finds one by one. For a join with a
+-- table in which vacuum found few live rows the planner reads the whole table, and with it all dead rows that no vacuum may
+-- remove while somebody keeps a snapshot. Work items and inboxes come and go, so that their tables mostly look empty.
 CREATE OR REPLACE FUNCTION {s}.write_group (
     now_ms BIGINT,
     reserved BIGINT[],      -- the numbers of the advisory locks of ids that must be free
@@ -40,20 +40,22 @@ BEGIN
         END IF;
     END IF;
     IF cardinality(queues) > 0 THEN
-        UPDATE {s}.queues q SET
-            revision = q.revision + 1, ended = queues[u.o + 3] <> 0, updated_at = queues[u.o + 4],
-            current_execution_id = queues[u.o + 5], pinned_key = queues[u.o + 6],
-            has_kv = queues[u.o + 7] <> 0, inbox_count = queues[u.o + 8], next_position = queues[u.o + 9],
-            not_before = queues[u.o + 10], ready_at = nullif(queues[u.o + 11], none),
-            suspect = queues[u.o + 12] <> 0, suspect_before = queues[u.o + 13] <> 0,
-            lock_nonce = nullif(queues[u.o + 14], none), lock_visible_at = nullif(queues[u.o + 15], none),
-            lock_position = nullif(queues[u.o + 16], none), lock_watermark = nullif(queues[u.o + 17], none),
-            lock_count = nullif(queues[u.o + 18], none),
-            route_name = coalesce(routes[u.o / 18 + 1], q.route_name),
-            route_version = coalesce(route_versions[u.o / 18 + 1], q.route_version)
-        FROM (SELECT g * 18 AS o FROM generate_series(0, cardinality(queues) / 18 - 1) AS g) AS u
-        WHERE q.key = queues[u.o + 1] AND q.revision = queues[u.o + 2];
-        GET DIAGNOSTICS written = ROW_COUNT;
+        written := 0;
+        FOR o IN 0 .. cardinality(queues) - 1 BY 18 LOOP
+            UPDATE {s}.queues q SET
+                revision = q.revision + 1, ended = queues[o + 3] <> 0, updated_at = queues[o + 4],
+                current_execution_id = queues[o + 5], pinned_key = queues[o + 6],
+                has_kv = queues[o + 7] <> 0, inbox_count = queues[o + 8], next_position = queues[o + 9],
+                not_before = queues[o + 10], ready_at = nullif(queues[o + 11], none),
+                suspect = queues[o + 12] <> 0, suspect_before = queues[o + 13] <> 0,
+                lock_nonce = nullif(queues[o + 14], none), lock_visible_at = nullif(queues[o + 15], none),
+                lock_position = nullif(queues[o + 16], none), lock_watermark = nullif(queues[o + 17], none),
+                lock_count = nullif(queues[o + 18], none),
+                route_name = coalesce(routes[o / 18 + 1], q.route_name),
+                route_version = coalesce(route_versions[o / 18 + 1], q.route_version)
+            WHERE q.key = queues[o + 1] AND q.revision = queues[o + 2];
+            written := written + FOUND::int;
+        END LOOP;
         IF written <> cardinality(queues) / 18 THEN
             RAISE EXCEPTION 'duroxide: another process changed these rows; the transaction is repeated'
                 USING ERRCODE = 'serialization_failure';
@@ -101,13 +103,15 @@ BEGIN
             FROM unnest(new_routes, new_route_versions) WITH ORDINALITY AS r (route, route_version, n)) AS u;
     END IF;
     IF cardinality(described) > 0 THEN
-        UPDATE {s}.instances i SET name = u.name, version = u.version, parent_instance = u.parent
-        FROM unnest(described, names, versions, parents) AS u (key, name, version, parent) WHERE i.key = u.key;
+        FOR n IN 1 .. cardinality(described) LOOP
+            UPDATE {s}.instances i SET name = names[n], version = versions[n], parent_instance = parents[n]
+            WHERE i.key = described[n];
+        END LOOP;
     END IF;
     IF cardinality(ended) > 0 THEN
-        UPDATE {s}.instances i SET status = ended[u.o + 2], ended_at = now_ms
-        FROM (SELECT g * 2 AS o FROM generate_series(0, cardinality(ended) / 2 - 1) AS g) AS u
-        WHERE i.key = ended[u.o + 1];
+        FOR o IN 0 .. cardinality(ended) - 1 BY 2 LOOP
+            UPDATE {s}.instances i SET status = ended[o + 2], ended_at = now_ms WHERE i.key = ended[o + 1];
+        END LOOP;
     END IF;
     IF cardinality(messages) > 0 THEN
         INSERT INTO {s}.inbox (instance_key, visible_at, position, kind, execution_id, event_id, item)
@@ -133,15 +137,16 @@ BEGIN
         FROM unnest(new_outputs, new_failures) WITH ORDINALITY AS u (output, failure, n);
     END IF;
     IF cardinality(executions) > 0 THEN
-        UPDATE {s}.executions e SET
-            status = executions[u.n * 10 - 7], completed_at = nullif(executions[u.n * 10 - 6], none),
-            pinned_major = nullif(executions[u.n * 10 - 5], none),
-            pinned_minor = nullif(executions[u.n * 10 - 4], none),
-            pinned_patch = nullif(executions[u.n * 10 - 3], none), event_count = executions[u.n * 10 - 2],
-            last_event_id = executions[u.n * 10 - 1], history_bytes = executions[u.n * 10],
-            output = coalesce(u.output, e.output), failure = coalesce(u.failure, e.failure)
-        FROM unnest(outputs, failures) WITH ORDINALITY AS u (output, failure, n)
-        WHERE e.instance_key = executions[u.n * 10 - 9] AND e.execution_id = executions[u.n * 10 - 8];
+        FOR n IN 1 .. cardinality(executions) / 10 LOOP
+            UPDATE {s}.executions e SET
+                status = executions[n * 10 - 7], completed_at = nullif(executions[n * 10 - 6], none),
+                pinned_major = nullif(executions[n * 10 - 5], none),
+                pinned_minor = nullif(executions[n * 10 - 4], none),
+                pinned_patch = nullif(executions[n * 10 - 3], none), event_count = executions[n * 10 - 2],
+                last_event_id = executions[n * 10 - 1], history_bytes = executions[n * 10],
+                output = coalesce(outputs[n], e.output), failure = coalesce(failures[n], e.failure)
+            WHERE e.instance_key = executions[n * 10 - 9] AND e.execution_id = executions[n * 10 - 8];
+        END LOOP;
     END IF;
     IF cardinality(work) > 0 THEN
         WITH added AS (

@@ -126,12 +126,10 @@ const DEAD: i64 = 40_000;
 /// one it reads those of the last moments.
 const READ_BY_SCAN: i64 = 500;
 
-/// Leaves dead rows in the queues that were ready an hour ago, or whose locks ended then. Vacuum has found two of the
-/// tables empty before.
+/// Leaves dead rows in the queues that were ready an hour ago, or whose locks ended then. Vacuum tells the planner that few
+/// rows are alive.
 async fn leave_dead_rows(schema: &str) {
     let raw = raw().await;
-    let vacuum = format!("VACUUM \"{schema}\".queues, \"{schema}\".inbox, \"{schema}\".work_items");
-    raw.batch_execute(&vacuum).await.expect("the statement is right");
     let then = "(extract(epoch FROM now()) * 1000)::bigint - 3600000 + g";
     let sql = format!(
         "INSERT INTO {{s}}.queues (key, ended, updated_at, current_execution_id, pinned_key, has_kv, inbox_count, \
@@ -148,6 +146,8 @@ async fn leave_dead_rows(schema: &str) {
     );
     let sql = sql.replace("{s}", &format!("\"{schema}\""));
     raw.batch_execute(&sql).await.expect("the statements are right");
+    let vacuum = format!("VACUUM \"{schema}\".queues, \"{schema}\".inbox, \"{schema}\".work_items");
+    raw.batch_execute(&vacuum).await.expect("the statement is right");
 }
 
 /// An index of the queues, how often it was scanned, and how many entries were read.
