@@ -18,6 +18,7 @@ use crate::connection::Conn;
 use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::history;
+use crate::horizon::{Bounds, Silence};
 use crate::instance_row::{InstanceRow, Pending, TurnLock};
 use crate::pipeline::{Pipeline, values};
 use crate::route_turn;
@@ -28,32 +29,38 @@ use crate::values::{Ms, NEVER, NOT_PINNED, count, duration, from_column, from_js
 const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint, \
        (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now), \
      keys (k) AS ( \
-       SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL \
+       SELECT CASE WHEN $8::bigint[] IS NULL \
+         THEN (SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL) END \
        UNION ALL \
        SELECT (SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL AND q.pinned_key > keys.k) \
        FROM keys WHERE keys.k IS NOT NULL), \
-     matching AS MATERIALIZED (SELECT keys.k FROM keys WHERE keys.k IS NOT NULL AND EXISTS \
+     all_keys AS MATERIALIZED (SELECT keys.k FROM keys WHERE keys.k IS NOT NULL \
+       UNION ALL SELECT u.k FROM unnest($8::bigint[]) AS u (k)), \
+     matching AS MATERIALIZED (SELECT keys.k FROM all_keys keys WHERE EXISTS \
        (SELECT 1 FROM unnest($2::bigint[], $3::bigint[]) AS r (low, high) \
         WHERE keys.k = -1 OR keys.k BETWEEN r.low AND r.high)), \
      clean AS MATERIALIZED (SELECT x.key, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
        SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect = FALSE \
-         AND q.ready_at <= (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $4::bigint \
+         AND q.ready_at BETWEEN $6::bigint AND (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $4::bigint \
          FOR UPDATE SKIP LOCKED) x), \
      suspects AS MATERIALIZED (SELECT x.key, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
        SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect = TRUE \
-         AND q.ready_at <= (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $5::bigint \
+         AND q.ready_at BETWEEN $7::bigint AND (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $5::bigint \
          FOR UPDATE SKIP LOCKED) x ORDER BY x.ready_at, x.key LIMIT $5::bigint), \
      picked AS MATERIALIZED (SELECT a.key, a.ready_at FROM \
        (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.key LIMIT $4::bigint), \
-     due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM matching m \
-       CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $5::bigint > 0) s \
+     due AS MATERIALIZED (SELECT s.suspect, min(x.ready_at) AS at FROM matching m \
+       CROSS JOIN (SELECT FALSE AS suspect, $6::bigint AS first \
+         UNION ALL SELECT TRUE, $7::bigint WHERE $5::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k \
-         AND q.suspect = s.suspect AND q.ready_at IS NOT NULL \
-         AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x) \
-     SELECT (SELECT now FROM c), (SELECT at FROM due), \
+         AND q.suspect = s.suspect AND q.ready_at BETWEEN s.first AND (SELECT now FROM c) + $9::bigint \
+         AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x \
+       GROUP BY s.suspect) \
+     SELECT (SELECT now FROM c), (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), \
        set_config('duroxide.picked', \
          coalesce((SELECT array_agg(p.key ORDER BY p.ready_at, p.key) FROM picked p), '{}')::text, TRUE), \
-       set_config('duroxide.now', (SELECT now FROM c)::text, TRUE)";
+       set_config('duroxide.now', (SELECT now FROM c)::text, TRUE), \
+       (SELECT array_agg(keys.k) FROM all_keys keys)";
 
 /// Of all that waits for what was picked, the first messages come, up to a number of bytes. `found` has NULL messages for an
 /// instance with an empty inbox, and none for one of which nothing fits: that one stays as it is. The window gives the messages
@@ -120,9 +127,21 @@ pub(crate) struct Look<T> {
     pub(crate) items: Vec<T>,
     /// The store's time.
     pub(crate) now: Ms,
-    /// When something else may be ready without any further call. In the past when more is ready, or another
-    /// transaction holds it.
+    /// When something else may be ready without any further call, as far ahead as it sees. In the past when more is
+    /// ready, or another transaction holds it.
     pub(crate) next_due: Ms,
+    /// Where the next look for the same request may begin, if this one tells.
+    pub(crate) horizon: Option<Bounds>,
+}
+
+/// Where a look at the instances begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    pub(crate) bounds: Bounds,
+    /// How far ahead it sees what will be ready.
+    pub(crate) ahead: Ms,
+    /// The packed versions of all executions; `None` when they must be found first.
+    pub(crate) versions: Option<Vec<i64>>,
 }
 
 /// A locked instance, still encoded.
@@ -161,14 +180,23 @@ pub(crate) fn look(
     manual: Option<Ms>,
     request: &TurnRequest,
     wanted: usize,
+    start: Start,
 ) -> Places {
     let ranges = ranges(request);
     let suspects = count(request.suspects.limit().min(wanted));
     let pick = match &request.handlers {
-        None => pipeline.add(PICK, values![manual, ranges.0, ranges.1, count(wanted), suspects]),
-        Some(handlers) => {
-            route_turn::pick(pipeline, route_turn::Asked { manual, ranges, wanted, suspects }, handlers)
+        None => {
+            let Start { bounds: Bounds { clean, suspect }, ahead, versions } = start;
+            pipeline.add(
+                PICK,
+                values![manual, ranges.0, ranges.1, count(wanted), suspects, clean, suspect, versions, ahead],
+            )
         }
+        Some(handlers) => route_turn::pick(
+            pipeline,
+            route_turn::Asked { manual, ranges, wanted, suspects, start },
+            handlers,
+        ),
     };
     Places { pick, take: take(pipeline, request.lock_timeout, request.holder, wanted) }
 }
@@ -205,20 +233,39 @@ pub(crate) fn accepts(request: &TurnRequest, pinned_key: i64) -> bool {
     low.into_iter().zip(high).any(suits)
 }
 
+/// The packed versions of all executions that have messages, as a look found them or was told.
+pub(crate) fn versions(answers: &[Vec<Row>], places: Places) -> Vec<i64> {
+    let picked = answers.get(places.pick).and_then(|rows| rows.first());
+    picked.and_then(|row| row.get::<_, Option<Vec<i64>>>(5)).unwrap_or_default()
+}
+
 /// What the statements of a look answered.
-pub(crate) fn looked(answers: &[Vec<Row>], places: Places, request: &TurnRequest) -> Look<RawTurn> {
+pub(crate) fn looked(
+    answers: &[Vec<Row>],
+    places: Places,
+    request: &TurnRequest,
+    ahead: Ms,
+) -> Look<RawTurn> {
     let lock = duration(request.lock_timeout);
     let picked = answers.get(places.pick).and_then(|rows| rows.first());
     let now: Ms = picked.map_or(0, |row| row.get(0));
-    let next_due = picked.and_then(|row| row.get::<_, Option<Ms>>(1)).unwrap_or(NEVER);
+    let first = |column: usize| picked.and_then(|row| row.get::<_, Option<Ms>>(column));
+    // Others tell what is due before the next look.
+    let silent = Silence { clean: ahead, suspect: ahead.min(lock) };
+    let horizon = Some(Bounds::left(first(1), first(2), now, silent));
+    let next_due = first(1).into_iter().chain(first(2)).min().unwrap_or(NEVER);
     let taken = answers.get(places.take).map(Vec::as_slice).unwrap_or_default();
     let expires_at = now.saturating_add(lock.min(i64::MAX / 4));
     let items: Vec<RawTurn> = taken.iter().map(|row| RawTurn::from_row(row, now, expires_at)).collect();
     // The locks just taken expire, and what was picked but did not fit is still ready.
     let next_due = if items.is_empty() { next_due } else { next_due.min(now.saturating_add(lock)) };
-    let all_fit = picked.is_none_or(|row| picked_count(row.get(2)) == items.len());
-    let next_due = if all_fit { next_due } else { now };
-    Look { items, now, next_due }
+    let all_fit = picked.is_none_or(|row| picked_count(row.get(3)) == items.len());
+    if all_fit {
+        Look { items, now, next_due, horizon }
+    } else {
+        // Where the ready rows that did not fit stand is not known.
+        Look { items, now, next_due: now, horizon: Some(Bounds::UNKNOWN) }
+    }
 }
 
 /// How many keys there are in an array as the server writes it.

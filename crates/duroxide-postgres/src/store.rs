@@ -35,7 +35,7 @@ pub struct PostgresProvider {
     pub(crate) inbox: Arc<Inbox>,
     /// Where large turns wait to be committed beside all other calls.
     large: Arc<Inbox>,
-    pool: Pool<Manager>,
+    pub(crate) pool: Pool<Manager>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) endings: Arc<Endings>,
     pub(crate) memory: Arc<SharedMemory>,
@@ -189,7 +189,7 @@ impl PostgresProvider {
     pub(crate) fn follow(&self, effects: &Effects) {
         effects.report(&self.counters);
         self.waiters.wake(&effects.changed);
-        self.inbox.wake(true, true);
+        self.inbox.wake_anew();
     }
 
     /// How long one that waits for an instance trusts that it would be woken.
