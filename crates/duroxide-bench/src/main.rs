@@ -20,7 +20,7 @@ const USAGE: &str = "usage: duroxide-bench floor [--store STORE] [--dir DIRECTOR
        duroxide-bench eternal [--dir DIRECTORY] [--count EXECUTIONS]
        duroxide-bench poisoned-neighbours [--dir DIRECTORY] [--count HEALTHY]
        duroxide-bench kills   [--dir DIRECTORY] [--count ORCHESTRATIONS] [--seconds SECONDS]
-       duroxide-bench hostile PROBE [--store STORE] [--dir DIRECTORY] [--seconds SECONDS]
+       duroxide-bench hostile PROBE [--store STORE] [--dir DIRECTORY] [--seconds SECONDS] [--lock SECONDS]
 
 Each exits with 1 if what it checks does not hold. --dir is where the files are made (default: the system's
 directory for temporary files).
@@ -41,7 +41,12 @@ hostile  surroundings that take minutes to show what they do
                     throughput before, and 0.95 of it a minute after the end
          large-turns
                     a turn of 1.2 GB fails at once and names its limit, in 1 GB of memory, and neighbours end within 200 ms;
-                    beside a turn that schedules 200,000 activities they end within 500 ms";
+                    beside a turn that schedules 200,000 activities they end within 500 ms
+         recovery   running work after a kill, beside an activity that never ends, and after an outage of 60 s: within 1.5 x
+                    of what the work and its lock take; --lock is that lock, by default that of the default options
+         large-inbox
+                    one instance is sent 0.8 GB of messages at once and reads them all, in 1 GB of memory, and neighbours
+                    end within 200 ms";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -61,6 +66,10 @@ fn main() -> ExitCode {
         },
         "hostile" => match hostile::Options::parse(arguments) {
             Ok(options) => run(hostile::run(options)),
+            Err(message) => refuse(&message),
+        },
+        hostile::RECOVERY_WORKER => match hostile::RecoveryOrders::parse(arguments) {
+            Ok(orders) => run(hostile::run_recovery_worker(orders)),
             Err(message) => refuse(&message),
         },
         kills::WORKER => match kills::Orders::parse(arguments) {

@@ -14,10 +14,11 @@ use crate::effects::Effects;
 use crate::endings::{self, Audience};
 use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
-use crate::fetch_turn::{self, Look, RawTurn};
+use crate::fetch_turn::{self, Look, RawTurn, Start};
 use crate::fetch_work::{self, Looked};
 use crate::flush::Flushed;
 use crate::group::{Done, Failure, Fetches};
+use crate::horizon::Bounds;
 use crate::instance_row::InstanceRow;
 use crate::memory::Recalled;
 use crate::messages::Obstacle;
@@ -80,12 +81,17 @@ impl Carrier {
         // Work items come first: an undecodable one sends a message to its instance.
         fetches.work = self.work.take_due();
         fetches.turns = self.turns.take_due();
+        // Whether or not the commit succeeds: its outcome may stay unknown.
+        self.note_rows(&group.effects.written);
         let mut look_at_work = |fetch: &ParkedFetch<WorkRequest>| {
-            fetch_work::look(&mut group.pipeline, manual, &fetch.request, fetch.request.max_items.max(1))
+            let (request, start) = (&fetch.request, self.work.start_of(fetch));
+            let (wanted, ahead) = (request.max_items.max(1), self.work.ahead());
+            fetch_work::look(&mut group.pipeline, manual, request, wanted, start, ahead)
         };
         let places_work: Vec<usize> = fetches.work.iter().map(&mut look_at_work).collect();
         let mut look_at_turns = |fetch: &ParkedFetch<TurnRequest>| {
-            fetch_turn::look(&mut group.pipeline, manual, &fetch.request, fetch.request.max_items.max(1))
+            let (request, start) = (&fetch.request, self.start_of(fetch));
+            fetch_turn::look(&mut group.pipeline, manual, request, request.max_items.max(1), start)
         };
         let places_turns: Vec<_> = fetches.turns.iter().map(&mut look_at_turns).collect();
         group.audience = self.audience(&group);
@@ -97,17 +103,25 @@ impl Carrier {
         let work: Vec<Looked> = places_work
             .into_iter()
             .zip(&fetches.work)
-            .map(|(place, fetch)| fetch_work::looked(&answers, place, &fetch.request))
+            .map(|(place, fetch)| fetch_work::looked(&answers, place, &fetch.request, self.work.ahead()))
             .collect();
+        places_turns.iter().for_each(|places| self.versions.found(fetch_turn::versions(&answers, *places)));
         let turns: Vec<Look<RawTurn>> = places_turns
             .into_iter()
             .zip(&fetches.turns)
-            .map(|(places, fetch)| fetch_turn::looked(&answers, places, &fetch.request))
+            .map(|(places, fetch)| fetch_turn::looked(&answers, places, &fetch.request, self.turns.ahead()))
             .collect();
         self.note_taken(&turns, &work, fetches);
         let Prepared { outcomes, effects, now, wrote, audience, end, .. } = group;
         let told = end.map(|end| (audience, end));
         Ok(Done { outcomes, effects, now, wrote, turns, work, told })
+    }
+
+    /// Where a look for this fetch begins. One that begins with the first entry finds the versions, too.
+    fn start_of(&self, fetch: &ParkedFetch<TurnRequest>) -> Start {
+        let bounds = self.turns.start_of(fetch);
+        let versions = if bounds == Bounds::UNKNOWN { None } else { self.versions.known() };
+        Start { bounds, ahead: self.turns.ahead(), versions }
     }
 
     /// Those who wait for an instance that ends with this group, if its answer says what they will see.
@@ -160,7 +174,8 @@ impl Carrier {
         group.wrote = !group.pipeline.is_empty();
         (group.left, group.gone_work) = set.as_left();
         self.memory.lock().note_keys(std::mem::take(&mut set.spare_keys));
-        group.effects = set.effects;
+        let written = set.written_rows();
+        group.effects = Effects { written, ..set.effects };
         if group.effects.turns_due <= group.now {
             self.turns.wake();
         }
@@ -204,7 +219,7 @@ impl Carrier {
         turns.iter().flat_map(|look| &look.items).for_each(|turn| memory.note_turn(turn));
         let looked = work.iter().flat_map(|looked| match looked {
             Looked::Done(look) => look.items.as_slice(),
-            Looked::Sessions => &[],
+            Looked::Sessions(_) => &[],
         });
         let served = fetches.served_work.iter().flat_map(|one| &one.items);
         for row in looked.chain(served).filter_map(|item| item.row.clone()) {

@@ -72,7 +72,7 @@ impl PostgresTransaction<'_> {
     }
 
     async fn deliver(&self, item: WorkItem, answer: Answer) -> Result<Told, Fault> {
-        const NOTIFY: &str = "SELECT pg_notify($1, 'ready:tw')";
+        const NOTIFY: &str = "SELECT pg_notify($1, $2)";
         check_message(&item)?;
         let item = EncodedItem::new(item)?;
         let conn =
@@ -89,8 +89,9 @@ impl PostgresTransaction<'_> {
             Obstacle::Reserve(id) => Fault::Corrupt(format!("'{id}' was not reserved")),
         })?;
         let mut pipeline = Pipeline::default();
+        let said = format!("ready:tw{}", set.written_rows().text());
         set.flush(&mut pipeline);
-        pipeline.add(NOTIFY, values![self.channel.clone()]);
+        pipeline.add(NOTIFY, values![self.channel.clone(), said]);
         pipeline.run(&conn).await?.all()?;
         Ok(told)
     }

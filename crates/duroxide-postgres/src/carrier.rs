@@ -12,11 +12,13 @@ use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::behind::{Behind, Heads};
 use crate::blocked::{Blocked, Freed};
 use crate::call::Call;
 use crate::connection::{Conn, Target};
 use crate::endings::Endings;
 use crate::fault::Fault;
+use crate::horizon::{Versions, WrittenRows};
 use crate::memory::{Memory, SharedMemory};
 use crate::options::PostgresOptions;
 use crate::parked::{Lane, ParkedFetch, Quiet};
@@ -47,6 +49,12 @@ pub(crate) struct Messages {
     wake_work: bool,
     /// Turns may be ready then.
     turns_due: Option<Instant>,
+    /// What others wrote.
+    written: WrittenRows,
+    /// Others wrote something, and did not say what.
+    written_unknown: bool,
+    /// The first rows of the queues.
+    heads: Option<Heads>,
     stopping: bool,
     /// Until when the carrier sleeps unless something arrives; `None` while it is awake or sleeps without end.
     asleep_until: Option<Instant>,
@@ -95,6 +103,23 @@ impl Inbox {
         self.arrived.notify_one();
     }
 
+    /// Something may be ready that this process did not make ready, however far back.
+    pub(crate) fn wake_anew(&self) {
+        self.lock().written_unknown = true;
+        self.wake(true, true);
+    }
+
+    /// Others wrote this. They wake by themselves.
+    pub(crate) fn written(&self, written: WrittenRows) {
+        self.lock().written.add(&written);
+    }
+
+    /// The first rows of the queues are these.
+    pub(crate) fn found_heads(&self, heads: Heads) {
+        self.lock().heads = Some(heads);
+        self.arrived.notify_one();
+    }
+
     /// Turns may be ready after this time.
     pub(crate) fn wake_turns_after(&self, left: Duration) {
         let Some(due) = Instant::now().checked_add(left) else { return };
@@ -140,6 +165,9 @@ pub(crate) struct Carrier {
     /// Rows that were read or written lately.
     pub(crate) memory: Arc<SharedMemory>,
     pub(crate) upkeep: crate::upkeep::Upkeep,
+    /// The versions of the executions in the store.
+    pub(crate) versions: Versions,
+    behind: Behind,
     /// What others must be told, and have not been told yet.
     pub(crate) news: crate::news::News,
     /// Where the fetches wait, if that is not here.
@@ -181,6 +209,8 @@ impl Carrier {
             expected: crate::group::Expected::default(),
             memory: Arc::clone(&store.memory),
             upkeep: crate::upkeep::Upkeep::default(),
+            versions: Versions::default(),
+            behind: Behind::new(store, inbox),
             fetches_wait_at: None,
         }
     }
@@ -216,6 +246,9 @@ impl Carrier {
         }
         self.turns.expire();
         self.work.expire();
+        if self.has_horizons() {
+            self.behind.search_if_due();
+        }
         Next::GoOn
     }
 
@@ -228,9 +261,39 @@ impl Carrier {
         );
         self.conn = None;
         *self.memory.lock() = Memory::default();
-        self.turns.forget_quiet();
-        self.work.forget_quiet();
+        self.turns.forget();
+        self.work.forget();
+        self.versions.forget();
         self.blocked.probe_later();
+    }
+
+    /// Rows were written that are ready from these times on.
+    pub(crate) fn note_rows(&mut self, written: &WrittenRows) {
+        self.turns.horizons.lower(written.turns);
+        self.work.horizons.lower(written.work);
+        self.versions.add(&written.versions);
+    }
+
+    fn has_horizons(&self) -> bool {
+        !self.turns.horizons.is_empty() || !self.work.horizons.is_empty()
+    }
+
+    /// Where looks begin is not known any more.
+    fn forget_horizons(&mut self) {
+        self.turns.horizons.forget();
+        self.work.horizons.forget();
+        self.versions.forget();
+    }
+
+    /// The first rows of the queues are known. If one stands behind a horizon, it is looked for.
+    fn note_heads(&mut self, heads: &Heads) {
+        self.versions.add(&heads.turns.iter().map(|head| head.class).collect());
+        if self.turns.horizons.lower_to_heads(&heads.turns) {
+            self.turns.wake();
+        }
+        if self.work.horizons.lower_to_heads(&heads.work) {
+            self.work.wake();
+        }
     }
 
     /// Takes what waits, up to the limits of a group. `None` when the provider is gone.
@@ -240,6 +303,8 @@ impl Carrier {
         if messages.stopping {
             return None;
         }
+        let (written, heads) = (std::mem::take(&mut messages.written), messages.heads.take());
+        let unknown = std::mem::take(&mut messages.written_unknown);
         let mut calls = Vec::new();
         let mut bytes = 0;
         while calls.len() < self.options.group.calls.max(1) && bytes < self.options.group.bytes.max(1) {
@@ -259,13 +324,22 @@ impl Carrier {
         if std::mem::take(&mut messages.wake_work) {
             self.work.wake();
         }
+        drop(messages);
+        self.note_rows(&written);
+        if unknown {
+            self.forget_horizons();
+        }
+        if let Some(heads) = heads {
+            self.note_heads(&heads);
+        }
         Some(calls)
     }
 
     async fn wait(&mut self) {
         let arrived = self.inbox.arrived.notified();
         let lanes = self.turns.next_wake().into_iter().chain(self.work.next_wake());
-        let next_wake = lanes.chain(self.blocked.next_wake()).min();
+        let behind = if self.has_horizons() { self.behind.next_wake() } else { None };
+        let next_wake = lanes.chain(self.blocked.next_wake()).chain(behind).min();
         // What has arrived since the last look at the inbox has notified.
         self.inbox.lock().asleep_until = next_wake;
         match next_wake {
@@ -282,6 +356,7 @@ impl Carrier {
         self.conn = None;
         // It may lead to another server, or to the same one after a restore.
         *self.memory.lock() = Memory::default();
+        self.forget_horizons();
         self.conn = Some(self.target.connect_carrier().await?);
         add(&self.counters.reconnects, 1);
         Ok(())

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use duroxide_provider::metric;
 use duroxide_provider::{TurnRequest, WorkRequest};
 
+use crate::horizon::WrittenRows;
 use crate::statistics::{Counters, add};
 use crate::values::{Ms, NEVER};
 use crate::work::Place;
@@ -26,6 +27,8 @@ pub(crate) struct Effects {
     pub(crate) work_tags: BTreeSet<String>,
     /// Whether some of them belong to sessions.
     pub(crate) work_of_sessions: bool,
+    /// How far back the rows are ready that it wrote.
+    pub(crate) written: WrittenRows,
     /// Instances whose status, custom status or KV store changed.
     pub(crate) changed: Vec<String>,
     pub(crate) dropped_unknown: u64,
@@ -44,6 +47,7 @@ impl Default for Effects {
             work_soon: NEVER,
             work_tags: BTreeSet::new(),
             work_of_sessions: false,
+            written: WrittenRows::default(),
             changed: Vec::new(),
             dropped_unknown: 0,
             dropped_finished: 0,

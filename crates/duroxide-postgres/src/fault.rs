@@ -136,8 +136,10 @@ fn storage_error(operation: &str, error: tokio_postgres::Error) -> ProviderError
             };
             (kind, format!("{} ({})", database.message(), database.code().code()))
         }
-        // The connection broke, or could not be made; or a message is too large to be sent. That one is tried again, too:
-        // what many messages to an instance add up to is not its program's fault.
+        // Too large to be sent. Statements are written in pieces and fetches are bounded, so that no number of calls adds up
+        // to this: it is one value, and it is as large the next time.
+        None if is_about_values(&error) => (ProviderErrorKind::Invalid, describe(&error)),
+        // The connection broke, or could not be made.
         None => (ProviderErrorKind::Unavailable, describe(&error)),
     };
     ProviderError::of_kind(kind, operation, format!("PostgreSQL: {text}")).with_source(error)
@@ -180,5 +182,32 @@ fn passes_by_itself(code: &SqlState) -> bool {
                 || *code == SqlState::IN_FAILED_SQL_TRANSACTION
                 || *code == SqlState::OBJECT_IN_USE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio_postgres::NoTls;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cannot_be_sent_is_invalid_and_a_broken_connection_is_an_outage() {
+        let (ours, mut server) = tokio::io::duplex(1024);
+        // It needs no password and is ready.
+        server.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await.expect("there is room");
+        let mut config = tokio_postgres::Config::new();
+        config.user("u");
+        let (client, connection) = config.connect_raw(ours, NoTls).await.expect("it is ready");
+        let connection = tokio::spawn(connection);
+        let kind = |error: tokio_postgres::Error| Fault::from(error).into_error("test").kind();
+        // The client cannot encode a NUL, as it cannot encode a message of 2 GiB.
+        let too_large = client.simple_query("\0").await.expect_err("it cannot be sent");
+        assert_eq!(kind(too_large), ProviderErrorKind::Invalid);
+        drop(server);
+        let broken = client.simple_query("SELECT 1").await.expect_err("nobody answers");
+        assert_eq!(kind(broken), ProviderErrorKind::Unavailable);
+        assert!(connection.await.expect("it does not panic").is_err());
     }
 }

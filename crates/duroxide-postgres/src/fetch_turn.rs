@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use duroxide_core::{BounceCause, ItemKind, WhenUndecodable, WorkItem, limits, pack_version};
+use duroxide_provider::support::HistorySize;
 use duroxide_provider::{
     ExpiredLock, FetchedTurn, HeldHistory, HistoryPart, KvEntry, LockHolder, OrchestrationItem, TurnFacts,
     TurnRequest,
@@ -17,6 +18,7 @@ use crate::connection::Conn;
 use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::history;
+use crate::horizon::{Bounds, Silence};
 use crate::instance_row::{InstanceRow, Pending, TurnLock};
 use crate::pipeline::{Pipeline, values};
 use crate::route_turn;
@@ -27,52 +29,71 @@ use crate::values::{Ms, NEVER, NOT_PINNED, count, duration, from_column, from_js
 const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint, \
        (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now), \
      keys (k) AS ( \
-       SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL \
+       SELECT CASE WHEN $8::bigint[] IS NULL \
+         THEN (SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL) END \
        UNION ALL \
        SELECT (SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL AND q.pinned_key > keys.k) \
        FROM keys WHERE keys.k IS NOT NULL), \
-     matching AS MATERIALIZED (SELECT keys.k FROM keys WHERE keys.k IS NOT NULL AND EXISTS \
+     all_keys AS MATERIALIZED (SELECT keys.k FROM keys WHERE keys.k IS NOT NULL \
+       UNION ALL SELECT u.k FROM unnest($8::bigint[]) AS u (k)), \
+     matching AS MATERIALIZED (SELECT keys.k FROM all_keys keys WHERE EXISTS \
        (SELECT 1 FROM unnest($2::bigint[], $3::bigint[]) AS r (low, high) \
         WHERE keys.k = -1 OR keys.k BETWEEN r.low AND r.high)), \
      clean AS MATERIALIZED (SELECT x.key, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
        SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect = FALSE \
-         AND q.ready_at <= (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $4::bigint \
+         AND q.ready_at BETWEEN $6::bigint AND (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $4::bigint \
          FOR UPDATE SKIP LOCKED) x), \
      suspects AS MATERIALIZED (SELECT x.key, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
        SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect = TRUE \
-         AND q.ready_at <= (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $5::bigint \
+         AND q.ready_at BETWEEN $7::bigint AND (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $5::bigint \
          FOR UPDATE SKIP LOCKED) x ORDER BY x.ready_at, x.key LIMIT $5::bigint), \
      picked AS MATERIALIZED (SELECT a.key, a.ready_at FROM \
        (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.key LIMIT $4::bigint), \
-     due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM matching m \
-       CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $5::bigint > 0) s \
+     due AS MATERIALIZED (SELECT s.suspect, min(x.ready_at) AS at FROM matching m \
+       CROSS JOIN (SELECT FALSE AS suspect, $6::bigint AS first \
+         UNION ALL SELECT TRUE, $7::bigint WHERE $5::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k \
-         AND q.suspect = s.suspect AND q.ready_at IS NOT NULL \
-         AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x) \
-     SELECT (SELECT now FROM c), (SELECT at FROM due), \
+         AND q.suspect = s.suspect AND q.ready_at BETWEEN s.first AND (SELECT now FROM c) + $9::bigint \
+         AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x \
+       GROUP BY s.suspect) \
+     SELECT (SELECT now FROM c), (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), \
        set_config('duroxide.picked', \
          coalesce((SELECT array_agg(p.key ORDER BY p.ready_at, p.key) FROM picked p), '{}')::text, TRUE), \
-       set_config('duroxide.now', (SELECT now FROM c)::text, TRUE)";
+       set_config('duroxide.now', (SELECT now FROM c)::text, TRUE), \
+       (SELECT array_agg(keys.k) FROM all_keys keys)";
 
+/// Of all that waits for what was picked, the first messages come, up to a number of bytes. `found` has NULL messages for an
+/// instance with an empty inbox, and none for one of which nothing fits: that one stays as it is. The window gives the messages
+/// in their order, and so do the arrays.
 const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now')::bigint AS now), \
      p AS MATERIALIZED (SELECT u.key, u.n \
        FROM unnest(current_setting('duroxide.picked')::bigint[]) WITH ORDINALITY AS u (key, n)), \
-     counted AS (UPDATE {s}.inbox n SET attempts = least(n.attempts, 4294967294) + 1 \
-       FROM p JOIN {s}.queues q ON q.key = p.key WHERE q.lock_nonce IS NOT NULL AND n.instance_key = q.key \
-         AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
-         AND n.position < q.lock_watermark), \
-     found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, q.ended, q.updated_at, \
-         q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, q.bounced_at, q.bounce, \
-         q.lock_nonce AS held, m.* \
+     waiting AS (SELECT w.*, w.sum <= $4::bigint OR w.sum = w.bytes AS fits FROM (SELECT p.n, x.*, \
+         sum(x.bytes) OVER (ORDER BY p.n, x.visible_at, x.position ROWS UNBOUNDED PRECEDING) AS sum \
        FROM p JOIN {s}.queues q ON q.key = p.key CROSS JOIN LATERAL ( \
-         SELECT count(*) AS messages, array_agg(x.visible_at) AS visible, array_agg(x.position) AS positions, \
-           array_agg(x.kind) AS kinds, array_agg(x.attempts) AS attempts, array_agg(x.item) AS items \
-         FROM (SELECT n.visible_at, n.position, n.kind, n.item, least(n.attempts, 4294967294) + 1 + \
+         SELECT n.visible_at, n.position, n.kind, n.item, octet_length(n.item) AS bytes, \
+           least(n.attempts, 4294967294) + 1 + \
              (CASE WHEN q.lock_nonce IS NOT NULL \
                AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
                AND n.position < q.lock_watermark THEN 1 ELSE 0 END) AS attempts \
-           FROM {s}.inbox n WHERE n.instance_key = q.key AND n.visible_at <= (SELECT now FROM c) \
-           ORDER BY n.visible_at, n.position LIMIT $3::bigint) x) m), \
+         FROM {s}.inbox n WHERE n.instance_key = q.key AND n.visible_at <= (SELECT now FROM c) \
+         ORDER BY n.visible_at, n.position LIMIT $3::bigint) x) w), \
+     found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, q.ended, q.updated_at, \
+         q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, q.bounced_at, q.bounce, \
+         q.lock_nonce AS held, m.messages, m.visible, m.positions, m.kinds, m.attempts, m.items \
+       FROM p JOIN {s}.queues q ON q.key = p.key LEFT JOIN ( \
+         SELECT x.n, count(*) FILTER (WHERE x.fits) AS messages, \
+           array_agg(x.visible_at) FILTER (WHERE x.fits) AS visible, \
+           array_agg(x.position) FILTER (WHERE x.fits) AS positions, \
+           array_agg(x.kind) FILTER (WHERE x.fits) AS kinds, \
+           array_agg(x.attempts) FILTER (WHERE x.fits) AS attempts, \
+           array_agg(x.item) FILTER (WHERE x.fits) AS items \
+         FROM waiting x GROUP BY x.n) m ON m.n = p.n), \
+     counted AS (UPDATE {s}.inbox n SET attempts = least(n.attempts, 4294967294) + 1 \
+       FROM found f JOIN {s}.queues q ON q.key = f.key \
+       WHERE f.messages > 0 AND q.lock_nonce IS NOT NULL AND n.instance_key = q.key \
+         AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
+         AND n.position < q.lock_watermark), \
      locked AS (UPDATE {s}.queues q SET lock_nonce = ($2::bigint[])[f.n], \
          lock_visible_at = f.visible[f.messages], lock_position = f.positions[f.messages], \
          lock_watermark = q.next_position, lock_count = f.messages, suspect_before = q.suspect, \
@@ -81,7 +102,7 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
        FROM found f WHERE q.key = f.key AND f.messages > 0), \
      mended AS (UPDATE {s}.queues q SET ready_at = \
          (SELECT min(n.visible_at) FROM {s}.inbox n WHERE n.instance_key = q.key), lock_nonce = NULL, revision = least(q.revision, 9223372036854775806) + 1 \
-       FROM found f WHERE q.key = f.key AND f.messages = 0) \
+       FROM found f WHERE q.key = f.key AND f.messages IS NULL) \
      SELECT f.key, ($2::bigint[])[f.n], f.suspect, f.current_execution_id, f.has_kv, f.visible, f.positions, \
        f.kinds, f.attempts, f.items, i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, \
        i.parent_execution_id, i.parent_event_id, i.created_at, f.ready_at, f.ended, f.updated_at, f.pinned_key, \
@@ -106,9 +127,21 @@ pub(crate) struct Look<T> {
     pub(crate) items: Vec<T>,
     /// The store's time.
     pub(crate) now: Ms,
-    /// When something else may be ready without any further call. In the past when more is ready, or another
-    /// transaction holds it.
+    /// When something else may be ready without any further call, as far ahead as it sees. In the past when more is
+    /// ready, or another transaction holds it.
     pub(crate) next_due: Ms,
+    /// Where the next look for the same request may begin, if this one tells.
+    pub(crate) horizon: Option<Bounds>,
+}
+
+/// Where a look at the instances begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    pub(crate) bounds: Bounds,
+    /// How far ahead it sees what will be ready.
+    pub(crate) ahead: Ms,
+    /// The packed versions of all executions; `None` when they must be found first.
+    pub(crate) versions: Option<Vec<i64>>,
 }
 
 /// A locked instance, still encoded.
@@ -147,14 +180,23 @@ pub(crate) fn look(
     manual: Option<Ms>,
     request: &TurnRequest,
     wanted: usize,
+    start: Start,
 ) -> Places {
     let ranges = ranges(request);
     let suspects = count(request.suspects.limit().min(wanted));
     let pick = match &request.handlers {
-        None => pipeline.add(PICK, values![manual, ranges.0, ranges.1, count(wanted), suspects]),
-        Some(handlers) => {
-            route_turn::pick(pipeline, route_turn::Asked { manual, ranges, wanted, suspects }, handlers)
+        None => {
+            let Start { bounds: Bounds { clean, suspect }, ahead, versions } = start;
+            pipeline.add(
+                PICK,
+                values![manual, ranges.0, ranges.1, count(wanted), suspects, clean, suspect, versions, ahead],
+            )
         }
+        Some(handlers) => route_turn::pick(
+            pipeline,
+            route_turn::Asked { manual, ranges, wanted, suspects, start },
+            handlers,
+        ),
     };
     Places { pick, take: take(pipeline, request.lock_timeout, request.holder, wanted) }
 }
@@ -168,7 +210,8 @@ pub(crate) fn take(
 ) -> usize {
     // Room for the time itself.
     let lock = duration(lock_timeout).min(i64::MAX / 4);
-    pipeline.add(TAKE, values![lock, nonces(holder, wanted), count(limits::MAX_MESSAGES_PER_FETCH)])
+    let (messages, bytes) = (limits::MAX_MESSAGES_PER_FETCH, limits::MAX_MESSAGE_BYTES_PER_FETCH);
+    pipeline.add(TAKE, values![lock, nonces(holder, wanted), count(messages), count(bytes)])
 }
 
 /// The packed versions that the filter accepts. An execution that is not pinned suits every filter but an empty
@@ -190,18 +233,44 @@ pub(crate) fn accepts(request: &TurnRequest, pinned_key: i64) -> bool {
     low.into_iter().zip(high).any(suits)
 }
 
+/// The packed versions of all executions that have messages, as a look found them or was told.
+pub(crate) fn versions(answers: &[Vec<Row>], places: Places) -> Vec<i64> {
+    let picked = answers.get(places.pick).and_then(|rows| rows.first());
+    picked.and_then(|row| row.get::<_, Option<Vec<i64>>>(5)).unwrap_or_default()
+}
+
 /// What the statements of a look answered.
-pub(crate) fn looked(answers: &[Vec<Row>], places: Places, request: &TurnRequest) -> Look<RawTurn> {
+pub(crate) fn looked(
+    answers: &[Vec<Row>],
+    places: Places,
+    request: &TurnRequest,
+    ahead: Ms,
+) -> Look<RawTurn> {
     let lock = duration(request.lock_timeout);
     let picked = answers.get(places.pick).and_then(|rows| rows.first());
     let now: Ms = picked.map_or(0, |row| row.get(0));
-    let next_due = picked.and_then(|row| row.get::<_, Option<Ms>>(1)).unwrap_or(NEVER);
+    let first = |column: usize| picked.and_then(|row| row.get::<_, Option<Ms>>(column));
+    // Others tell what is due before the next look.
+    let silent = Silence { clean: ahead, suspect: ahead.min(lock) };
+    let horizon = Some(Bounds::left(first(1), first(2), now, silent));
+    let next_due = first(1).into_iter().chain(first(2)).min().unwrap_or(NEVER);
     let taken = answers.get(places.take).map(Vec::as_slice).unwrap_or_default();
     let expires_at = now.saturating_add(lock.min(i64::MAX / 4));
     let items: Vec<RawTurn> = taken.iter().map(|row| RawTurn::from_row(row, now, expires_at)).collect();
-    // The locks just taken expire.
+    // The locks just taken expire, and what was picked but did not fit is still ready.
     let next_due = if items.is_empty() { next_due } else { next_due.min(now.saturating_add(lock)) };
-    Look { items, now, next_due }
+    let all_fit = picked.is_none_or(|row| picked_count(row.get(3)) == items.len());
+    if all_fit {
+        Look { items, now, next_due, horizon }
+    } else {
+        // Where the ready rows that did not fit stand is not known.
+        Look { items, now, next_due: now, horizon: Some(Bounds::UNKNOWN) }
+    }
+}
+
+/// How many keys there are in an array as the server writes it.
+fn picked_count(keys: &str) -> usize {
+    keys.trim_matches(['{', '}']).split(',').filter(|key| !key.is_empty()).count()
 }
 
 /// A message that does not decode and that the instance can do without.
@@ -325,9 +394,13 @@ impl RawTurn {
         request.held.held(&self.row.instance) == Some(self.stored())
     }
 
-    /// How many events are to be read for it.
-    pub(crate) fn events_to_read(&self, request: &TurnRequest) -> u64 {
-        if self.is_held(request) { 0 } else { self.last_event_id }
+    /// What is to be read of its history.
+    pub(crate) fn history_to_read(&self, request: &TurnRequest) -> HistorySize {
+        if self.is_held(request) {
+            return HistorySize::NOTHING;
+        }
+        let bytes = self.execution.as_ref().map_or(0, |execution| from_column(execution.history_bytes));
+        HistorySize { events: self.last_event_id, bytes }
     }
 
     /// The turn with its history, as far as the node does not hold it. `None` when the instance was deleted

@@ -1,10 +1,11 @@
 //! Locking ready work items.
 
-use duroxide_core::{BounceCause, WorkItem};
+use duroxide_core::{BounceCause, WorkItem, limits};
 use duroxide_provider::{ExpiredLock, FetchedWork, OrchestrationRef, TagFilter, WorkRequest};
 use tokio_postgres::Row;
 
 use crate::fetch_turn::Look;
+use crate::horizon::{Bounds, Silence};
 use crate::pipeline::{Pipeline, values};
 use crate::route_work;
 use crate::token::{Token, expired_lock, nonces};
@@ -23,32 +24,38 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
        FROM all_tags WHERE all_tags.t IS NOT NULL), \
      accepted AS MATERIALIZED (SELECT u.t FROM unnest($2::text[]) AS u (t) UNION ALL \
        SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL), \
-     clean AS MATERIALIZED (SELECT x.id, x.ready_at, NULL::bigint AS held FROM accepted a CROSS JOIN LATERAL ( \
-       SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
-         AND w.suspect = FALSE AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
+     clean AS MATERIALIZED (SELECT x.id, x.ready_at, NULL::bigint AS held, x.bytes \
+       FROM accepted a CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at, octet_length(w.item) AS bytes FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+         AND w.suspect = FALSE AND w.ready_at BETWEEN $8::bigint AND (SELECT now FROM c) AND (SELECT ok FROM open) \
          ORDER BY w.ready_at, w.id LIMIT $3::bigint FOR UPDATE SKIP LOCKED) x), \
-     suspects AS MATERIALIZED (SELECT x.id, x.ready_at, x.held FROM accepted a CROSS JOIN LATERAL ( \
-       SELECT w.id, w.ready_at, w.lock_nonce AS held FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
-         AND w.suspect = TRUE AND w.ready_at <= (SELECT now FROM c) AND (SELECT ok FROM open) \
+     suspects AS MATERIALIZED (SELECT x.id, x.ready_at, x.held, x.bytes FROM accepted a CROSS JOIN LATERAL ( \
+       SELECT w.id, w.ready_at, w.lock_nonce AS held, octet_length(w.item) AS bytes FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
+         AND w.suspect = TRUE AND w.ready_at BETWEEN $9::bigint AND (SELECT now FROM c) AND (SELECT ok FROM open) \
          ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) x \
        ORDER BY x.ready_at, x.id LIMIT $4::bigint), \
-     picked AS MATERIALIZED (SELECT a.id, a.ready_at, a.held, row_number() OVER (ORDER BY a.ready_at, a.id) AS n FROM \
-       (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.id LIMIT $3::bigint), \
+     picked AS MATERIALIZED (SELECT b.id, b.ready_at, b.held, b.n FROM ( \
+         SELECT a.id, a.ready_at, a.held, a.bytes, row_number() OVER w AS n, sum(a.bytes) OVER w AS sum FROM \
+           (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a \
+         WINDOW w AS (ORDER BY a.ready_at, a.id ROWS UNBOUNDED PRECEDING)) b \
+       WHERE b.n <= $3::bigint AND (b.n = 1 OR b.sum <= $11::bigint)), \
      taken AS (UPDATE {s}.work_items w SET ready_at = (SELECT now FROM c) + $5::bigint, suspect = TRUE, \
          suspect_before = w.suspect, attempts = least(w.attempts, 4294967294) + 1, \
          lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
        RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
          p.ready_at, w.ready_at AS expires_at, w.tag, w.execution_id, w.activity_id, w.visible_at, w.bounce, \
          p.held, w.forgiven), \
-     due AS MATERIALIZED (SELECT min(x.ready_at) AS at FROM accepted a \
-       CROSS JOIN (SELECT FALSE AS suspect UNION ALL SELECT TRUE WHERE $4::bigint > 0) s \
+     due AS MATERIALIZED (SELECT s.suspect, min(x.ready_at) AS at FROM accepted a \
+       CROSS JOIN (SELECT FALSE AS suspect, $8::bigint AS first \
+         UNION ALL SELECT TRUE, $9::bigint WHERE $4::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
-         AND w.suspect = s.suspect AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) \
-         ORDER BY w.ready_at, w.id LIMIT 1) x) \
-     SELECT c.now, due.at, open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
+         AND w.suspect = s.suspect AND w.ready_at BETWEEN s.first AND (SELECT now FROM c) + $10::bigint \
+         AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) ORDER BY w.ready_at, w.id LIMIT 1) x \
+       GROUP BY s.suspect) \
+     SELECT c.now, (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
        i.name, i.version, t.ready_at, t.bounce, t.held, t.forgiven, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, \
        t.instance_id, t.execution_id, t.activity_id, t.visible_at, t.suspect_before, t.attempts \
-     FROM c CROSS JOIN due CROSS JOIN open LEFT JOIN taken t ON TRUE \
+     FROM c CROSS JOIN open LEFT JOIN taken t ON TRUE \
      LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
 
 /// A locked work item, still encoded.
@@ -75,8 +82,8 @@ pub(crate) struct RawWork {
 pub(crate) enum Looked {
     /// This.
     Done(Look<RawWork>),
-    /// Items of sessions are queued.
-    Sessions,
+    /// Items of sessions are queued. Where a look at those without a session may begin.
+    Sessions(Bounds),
 }
 
 /// Adds the statement that locks what is ready.
@@ -85,11 +92,13 @@ pub(crate) fn look(
     manual: Option<Ms>,
     request: &WorkRequest,
     wanted: usize,
+    start: Bounds,
+    ahead: Ms,
 ) -> usize {
     let suspects = count(request.suspects.limit().min(wanted));
     let lock = duration(request.lock_timeout).min(i64::MAX / 4);
     let serves_sessions = request.session.is_some();
-    let plain = values![
+    let mut plain = values![
         manual,
         accepted(&request.tags),
         count(wanted),
@@ -97,10 +106,17 @@ pub(crate) fn look(
         lock,
         nonces(request.holder, wanted),
         serves_sessions,
+        start.clean,
+        start.suspect,
+        ahead,
     ];
+    let bytes = count(limits::MAX_WORK_BYTES_PER_FETCH);
     match &request.activities {
-        None => pipeline.add(TAKE, plain),
-        Some(activities) => route_work::take(pipeline, plain, wanted, activities),
+        None => {
+            plain.push(Box::new(bytes));
+            pipeline.add(TAKE, plain)
+        }
+        Some(activities) => route_work::take(pipeline, plain, wanted, activities, bytes),
     }
 }
 
@@ -119,19 +135,23 @@ pub(crate) fn accepted(filter: &TagFilter) -> Option<Vec<String>> {
 }
 
 /// What the statement of a look answered.
-pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest) -> Looked {
+pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest, ahead: Ms) -> Looked {
     let rows = answers.get(place).map(Vec::as_slice).unwrap_or_default();
     let first = rows.first();
-    if first.is_some_and(|row| !row.get::<_, bool>(2)) {
-        return Looked::Sessions;
-    }
     let now: Ms = first.map_or(0, |row| row.get(0));
-    let next_due = first.and_then(|row| row.get::<_, Option<Ms>>(1)).unwrap_or(NEVER);
+    let first_left = |column: usize| first.and_then(|row| row.get::<_, Option<Ms>>(column));
+    // Others tell of no item that is given back with a delay.
+    let silent = Silence { clean: 0, suspect: ahead.min(duration(request.lock_timeout)) };
+    let horizon = Bounds::left(first_left(1), first_left(2), now, silent);
+    if first.is_some_and(|row| !row.get::<_, bool>(3)) {
+        return Looked::Sessions(horizon);
+    }
+    let next_due = first_left(1).into_iter().chain(first_left(2)).min().unwrap_or(NEVER);
     let items: Vec<RawWork> = rows
         .iter()
         .filter_map(|row| {
-            let work = RawWork::from_row(row, 3)?;
-            Some(RawWork { row: Some(WorkRow::from_columns(row, 15)), ..work })
+            let work = RawWork::from_row(row, 4)?;
+            Some(RawWork { row: Some(WorkRow::from_columns(row, 16)), ..work })
         })
         .collect();
     // The locks just taken expire.
@@ -140,7 +160,7 @@ pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest) 
     } else {
         next_due.min(now.saturating_add(duration(request.lock_timeout)))
     };
-    Looked::Done(Look { items, now, next_due })
+    Looked::Done(Look { items, now, next_due, horizon: Some(horizon) })
 }
 
 impl RawWork {
@@ -188,6 +208,11 @@ impl RawWork {
             orchestration: Some(orchestration),
             row: Some(row),
         })
+    }
+
+    /// The bytes of its stored form.
+    pub(crate) fn bytes(&self) -> usize {
+        self.item.len()
     }
 
     /// Whether it decodes.

@@ -236,7 +236,7 @@ impl Carrier {
         let Done { outcomes, effects, now, mut wrote, turns, work, told } = done;
         let took = |work: &Looked| match work {
             Looked::Done(look) => !look.items.is_empty(),
-            Looked::Sessions => true,
+            Looked::Sessions(_) => true,
         };
         wrote |= turns.iter().any(|look| !look.items.is_empty()) || work.iter().any(took);
         // Counted first, so that whoever has an answer finds it counted.
@@ -273,7 +273,10 @@ impl Carrier {
                     let took = self.work.looked(fetch, look);
                     left_work &= !suits || (took && full);
                 }
-                Looked::Sessions => self.fetch_of_sessions(fetch).await,
+                Looked::Sessions(horizon) => {
+                    self.work.horizons.note(&fetch.request, horizon);
+                    self.fetch_of_sessions(fetch).await;
+                }
             }
         }
         // What was made ready just now was looked at; what is due later was not.
@@ -287,6 +290,7 @@ impl Carrier {
     /// Tells the fetches of this process, if they wait elsewhere, what they may look for.
     fn tell_fetches(&self, effects: &Effects, now: Ms) {
         let Some(inbox) = &self.fetches_wait_at else { return };
+        inbox.written(effects.written.clone());
         inbox.wake(true, true);
         if effects.turns_soon > now && effects.turns_soon < NEVER {
             inbox.wake_turns_after(Duration::from_millis(from_column(effects.turns_soon - now)));
@@ -302,7 +306,7 @@ impl Carrier {
                 return fetch.fail(&fault.into_error("connect"));
             }
             let Some(conn) = &self.conn else { return self.work.put_back(fetch) };
-            match sessions::fetch(conn, manual, &fetch.request).await {
+            match sessions::fetch(conn, manual, &fetch.request, self.work.start_of(&fetch)).await {
                 Ok(Fetched { look, claims }) => {
                     let now = look.now;
                     let took = self.work.looked(fetch, look);

@@ -52,16 +52,18 @@ pub(crate) async fn queued_for(
     }))
 }
 
-/// What has been ready for at least this long, counted at one moment.
+/// What has been ready for at least this long, counted at one moment; and what is not ready for at least as long
+/// although it waits for no timer, no backoff and no delay of its own.
 pub(crate) async fn health_facts(
     conn: &Conn<'_>,
     manual: Option<Ms>,
     overdue: Ms,
 ) -> Result<HealthFacts, Fault> {
     const SQL: &str = "WITH c AS MATERIALIZED (SELECT coalesce($1::bigint, \
-           (extract(epoch FROM clock_timestamp()) * 1000)::bigint) - $2::bigint AS before) \
+           (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now), \
+         b AS MATERIALIZED (SELECT c.now - $2::bigint AS before, c.now + $2::bigint AS ahead FROM c) \
          SELECT t.free, t.first_free, t.held, t.first_held, m.n, m.first, w.free, w.first_free, w.held, \
-           w.first_held, o.n, o.first, e.n, e.first FROM c \
+           w.first_held, o.n, o.first, e.n, e.first, a.n, a.first FROM b AS c \
          CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE q.lock_nonce IS NULL) AS free, \
              min(q.ready_at) FILTER (WHERE q.lock_nonce IS NULL) AS first_free, \
              count(*) FILTER (WHERE q.lock_nonce IS NOT NULL) AS held, \
@@ -78,14 +80,20 @@ pub(crate) async fn health_facts(
            WHERE NOT EXISTS (SELECT 1 FROM {s}.instances i WHERE i.instance_id = w.instance_id \
              AND i.status = 1)) o \
          CROSS JOIN LATERAL (SELECT count(*) AS n, min(m.kept_at) AS first FROM {s}.early_messages m \
-           WHERE m.kept_at <= c.before) e";
+           WHERE m.kept_at <= c.before) e \
+         CROSS JOIN LATERAL (SELECT count(*) AS n, min(x.ready_at) AS first FROM ( \
+           SELECT q.ready_at FROM {s}.queues q WHERE q.ready_at > c.ahead AND q.lock_nonce IS NULL AND NOT q.ended \
+             AND EXISTS (SELECT 1 FROM {s}.inbox n WHERE n.instance_key = q.key AND n.kind <> 5 \
+               AND n.visible_at <= q.ready_at AND n.visible_at > q.not_before) \
+           UNION ALL SELECT w.ready_at FROM {s}.work_items w \
+             WHERE w.ready_at > c.ahead AND w.lock_nonce IS NULL AND w.waiting_since IS NULL) x) a";
     let Some(row) = conn.first(SQL, &[&manual, &overdue]).await? else { return Ok(HealthFacts::default()) };
     let overdue = |column: usize| Overdue {
         count: from_column(row.get(column)),
         oldest_ms: row.get::<_, Option<Ms>>(column + 1).map(from_column),
     };
     Ok(HealthFacts {
-        ahead_of_clock: Overdue::default(),
+        ahead_of_clock: overdue(14),
         overdue_turns: overdue(0),
         expired_turn_locks: overdue(2),
         overdue_timers: overdue(4),

@@ -35,6 +35,7 @@
 //! | `messages`, `outcome`, `late`, `turn_commit`, `release`, `work`, `set_aside`, `append`, `redrive` | what calls change in them |
 //! | `writes`, `write_one`, `one_statement`, `write_group`, `write_pieces`, `flush` | what is then written |
 //! | `take`, `fetch_turn`, `fetch_work`, `sessions` | fetches |
+//! | `horizon`, `behind` | where a look begins, and rows behind that |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
 //! | `sweep`, `sweep_take`, `health`, `repair` | what nobody can do, takes or has, and what is done about it |
 //! | `bounces` | why turns and work items were given back |
@@ -54,6 +55,7 @@
 mod admin;
 mod append;
 mod attempt;
+mod behind;
 mod blocked;
 mod bounces;
 mod call;
@@ -72,6 +74,7 @@ mod flush;
 mod group;
 mod health;
 mod history;
+mod horizon;
 mod instance_row;
 mod item;
 mod late;

@@ -11,6 +11,7 @@ use tokio_postgres::{AsyncMessage, Connection, Socket};
 use crate::carrier::Inbox;
 use crate::connection::{Conn, Driver, Target};
 use crate::fault::Fault;
+use crate::horizon::WrittenRows;
 use crate::news::channel;
 use crate::options::PostgresOptions;
 use crate::statistics::{Counters, add};
@@ -112,7 +113,7 @@ impl Listener {
     }
 
     fn wake_all(&self) {
-        self.inbox.wake(true, true);
+        self.inbox.wake_anew();
         self.waiters.wake_all();
     }
 
@@ -120,7 +121,14 @@ impl Listener {
         add(&self.counters.notifications, 1);
         let (what, rest) = text.split_once(':').unwrap_or((text, ""));
         match what {
-            "ready" => self.inbox.wake(rest.contains('t'), rest.contains('w')),
+            "ready" => match WrittenRows::from_text(rest) {
+                Some(written) => {
+                    self.inbox.written(written);
+                    self.inbox.wake(rest.contains('t'), rest.contains('w'));
+                }
+                // Said by an older build.
+                None => self.inbox.wake_anew(),
+            },
             "due" => {
                 if let Ok(left) = rest.parse() {
                     self.inbox.wake_turns_after(Duration::from_millis(left));

@@ -141,11 +141,28 @@ impl WorkingSet<'_> {
 
     /// Where a cancel stands: ahead of all others if more messages wait than one fetch takes.
     async fn ahead_of_deep_inbox(&mut self, key: i64, visible_at: Ms) -> Result<Ms, Fault> {
-        if self.instance(key)?.inbox_count < count(limits::MAX_MESSAGES_PER_FETCH) {
+        if !self.is_inbox_deep(key).await? {
             return Ok(visible_at);
         }
         let first = self.first_message(key).await?;
         Ok(first.map_or(visible_at, |first| visible_at.min(first.saturating_sub(1))))
+    }
+
+    /// Whether as much waits as one fetch takes, or more. One message alone is no more than a turn may have in its hands.
+    async fn is_inbox_deep(&mut self, key: i64) -> Result<bool, Fault> {
+        const SQL: &str =
+            "SELECT sum(octet_length(n.item))::bigint FROM {s}.inbox n WHERE n.instance_key = $1";
+        let waiting = self.instance(key)?.inbox_count;
+        if waiting >= count(limits::MAX_MESSAGES_PER_FETCH) {
+            return Ok(true);
+        }
+        if waiting < 2 {
+            return Ok(false);
+        }
+        let added = self.writes.inbox.iter().filter(|row| row.key == key).map(|row| row.json.len()).sum();
+        let row = self.conn()?.first(SQL, &[&key]).await?;
+        let stored: i64 = row.and_then(|row| row.get(0)).unwrap_or(0);
+        Ok(stored.saturating_add(count(added)) > count(limits::MAX_MESSAGE_BYTES_PER_FETCH))
     }
 
     /// Recomputes when an unlocked instance is ready, from the messages that are in its inbox.

@@ -14,7 +14,7 @@ use crate::values::{Ms, duration};
 pub(crate) struct News {
     channel: String,
     /// What is due later than this is found by everybody's own look.
-    horizon: Ms,
+    patience: Ms,
 }
 
 /// The channel of a schema. The name of a channel has at most 63 bytes.
@@ -32,7 +32,7 @@ const NAMES_PER_MESSAGE: usize = 400;
 
 impl News {
     pub(crate) fn new(options: &PostgresOptions, patience: Duration) -> Self {
-        Self { channel: channel(&options.schema), horizon: duration(patience) }
+        Self { channel: channel(&options.schema), patience: duration(patience) }
     }
 }
 
@@ -42,13 +42,12 @@ impl Carrier {
     pub(crate) async fn announce(&mut self, effects: &Effects, now: Ms, turns: bool, work: bool) {
         const SQL: &str = "SELECT pg_notify($1, u.text) FROM unnest($2::text[]) AS u (text)";
         let mut texts = Vec::new();
-        match (turns, work) {
-            (true, true) => texts.push("ready:tw".to_string()),
-            (true, false) => texts.push("ready:t".to_string()),
-            (false, true) => texts.push("ready:w".to_string()),
-            (false, false) => {}
+        let soon = effects.turns_soon.saturating_sub(now) < self.news.patience;
+        if turns || work || soon {
+            let (turns, work) = (if turns { "t" } else { "" }, if work { "w" } else { "" });
+            texts.push(format!("ready:{turns}{work}{}", effects.written.text()));
         }
-        if effects.turns_soon.saturating_sub(now) < self.news.horizon {
+        if soon {
             texts.push(format!("due:{}", effects.turns_soon - now));
         }
         for names in effects.changed.chunks(NAMES_PER_MESSAGE) {

@@ -9,9 +9,10 @@ use tokio::time::Instant;
 
 use crate::call::{Delivery, Locked};
 use crate::carrier::Inbox;
-use crate::fetch_turn::{Look, RawTurn};
-use crate::fetch_work::RawWork;
-use crate::values::{Ms, NEVER};
+use crate::fetch_turn::{self, Look, RawTurn};
+use crate::fetch_work::{self, RawWork};
+use crate::horizon::{Bounds, Head, Horizons};
+use crate::values::{Ms, NEVER, after};
 
 /// How soon to look again at what another transaction holds.
 const HELD_BY_OTHERS: Duration = Duration::from_millis(20);
@@ -19,6 +20,8 @@ const HELD_BY_OTHERS: Duration = Duration::from_millis(20);
 /// What a fetch asks for.
 pub(crate) trait Request: Send + Clone {
     type Item: Locked;
+    /// What the indexes tell apart: the packed versions of executions, or the tags of work items.
+    type Class;
     const OPERATION: &'static str;
 
     /// What was looked for last.
@@ -26,10 +29,17 @@ pub(crate) trait Request: Send + Clone {
 
     /// Whether a look for the other that found nothing would have found nothing for this one either.
     fn same_question(&self, other: &Self) -> bool;
+
+    /// How long it locks.
+    fn lock_timeout(&self) -> Duration;
+
+    /// Whether a fetch may take this row. One that routes by handler may find that it cannot.
+    fn may_take(&self, head: &Head<Self::Class>) -> bool;
 }
 
 impl Request for TurnRequest {
     type Item = RawTurn;
+    type Class = i64;
     const OPERATION: &'static str = "fetch_orchestration_item";
 
     fn quiet(inbox: &Inbox) -> &Quiet<Self> {
@@ -41,10 +51,19 @@ impl Request for TurnRequest {
             && self.filter == other.filter
             && same(self.handlers.as_ref(), other.handlers.as_ref())
     }
+
+    fn lock_timeout(&self) -> Duration {
+        self.lock_timeout
+    }
+
+    fn may_take(&self, head: &Head<i64>) -> bool {
+        (!head.suspect || self.suspects.are_admitted()) && fetch_turn::accepts(self, head.class)
+    }
 }
 
 impl Request for WorkRequest {
     type Item = RawWork;
+    type Class = String;
     const OPERATION: &'static str = "fetch_work_item";
 
     fn quiet(inbox: &Inbox) -> &Quiet<Self> {
@@ -62,6 +81,16 @@ impl Request for WorkRequest {
             && self.session_limits == other.session_limits
             && self.tags == other.tags
             && same(self.activities.as_ref(), other.activities.as_ref())
+    }
+
+    fn lock_timeout(&self) -> Duration {
+        self.lock_timeout
+    }
+
+    fn may_take(&self, head: &Head<String>) -> bool {
+        let tags = fetch_work::accepted(&self.tags);
+        let suits = tags.is_none_or(|tags| tags.contains(&head.class));
+        (!head.suspect || self.suspects.are_admitted()) && suits
     }
 }
 
@@ -118,6 +147,7 @@ pub(crate) struct Lane<R: Request> {
     inbox: Arc<Inbox>,
     /// How long a fetch waits at most until it is looked at again.
     patience: Duration,
+    pub(crate) horizons: Horizons<R>,
 }
 
 /// Questions to which there is no answer before a certain time. Who asks the same again is spared the look until
@@ -178,7 +208,7 @@ impl<R: Request> Quiet<R> {
 
 impl<R: Request> Lane<R> {
     pub(crate) fn new(inbox: Arc<Inbox>, patience: Duration) -> Self {
-        Self { waiting: Vec::new(), inbox, patience }
+        Self { waiting: Vec::new(), inbox, patience, horizons: Horizons::default() }
     }
 
     fn quiet(&self) -> &Quiet<R> {
@@ -213,6 +243,12 @@ impl<R: Request> Lane<R> {
     }
 
     /// Nothing is known any more.
+    pub(crate) fn forget(&mut self) {
+        self.quiet().forget();
+        self.horizons.forget();
+    }
+
+    /// Claims of sessions changed: what was looked for before may be open now.
     pub(crate) fn forget_quiet(&mut self) {
         self.quiet().forget();
     }
@@ -250,6 +286,17 @@ impl<R: Request> Lane<R> {
         due
     }
 
+    /// Where a look for this fetch begins.
+    pub(crate) fn start_of(&self, fetch: &ParkedFetch<R>) -> Bounds {
+        // One that does not wait would not hear of what others have written behind the horizon.
+        if fetch.timeout.is_zero() { Bounds::UNKNOWN } else { self.horizons.of(&fetch.request) }
+    }
+
+    /// How far ahead a look sees what will be ready: until the next look.
+    pub(crate) fn ahead(&self) -> Ms {
+        crate::values::duration(self.patience).min(Ms::MAX / 4)
+    }
+
     /// Puts one back that was not looked at.
     pub(crate) fn put_back(&mut self, fetch: ParkedFetch<R>) {
         self.waiting.insert(0, fetch);
@@ -271,6 +318,14 @@ impl<R: Request> Lane<R> {
             self.local(look.next_due, look.now)
         };
         self.quiet().remember(&fetch.request, until);
+        if let Some(horizon) = look.horizon {
+            self.horizons.note(&fetch.request, horizon);
+        }
+        if !look.items.is_empty() {
+            // What was locked for this request is ready for all others when its lock expires.
+            let suspect = after(look.now, fetch.request.lock_timeout());
+            self.horizons.lower(Bounds { suspect, ..Bounds::NO_ROWS });
+        }
         // Who asks the same has the same answer.
         for other in &mut self.waiting {
             if other.request.same_question(&fetch.request) {

@@ -181,6 +181,7 @@ impl Provider for PostgresProvider {
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "enqueue_for_orchestrator";
+        let _room = self.sending.enter(&item).await;
         let checked = check_message(&item).and_then(|()| EncodedItem::new(item));
         let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
         self.carry(OPERATION, Task::Enqueue { item, delay, answer: Answer::NotWanted }).await
@@ -286,6 +287,7 @@ impl Provider for PostgresProvider {
         delay: Option<Duration>,
     ) -> Result<Enqueued, ProviderError> {
         const OPERATION: &str = "enqueue_for_orchestrator";
+        let _room = self.sending.enter(&item).await;
         let checked = check_message(&item).and_then(|()| EncodedItem::new(item));
         let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
         let work = Task::Enqueue { item, delay, answer: Answer::Wanted };

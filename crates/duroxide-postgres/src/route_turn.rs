@@ -7,6 +7,7 @@
 
 use duroxide_core::{HandlerSet, Route};
 
+use crate::fetch_turn::Start;
 use crate::pipeline::{Pipeline, values};
 use crate::values::{Ms, count, owned_text};
 
@@ -14,11 +15,14 @@ use crate::values::{Ms, count, owned_text};
 const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint, \
        (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now), \
      keys (k) AS ( \
-       SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL \
+       SELECT CASE WHEN $11::bigint[] IS NULL \
+         THEN (SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL) END \
        UNION ALL \
        SELECT (SELECT min(q.pinned_key) FROM {s}.queues q WHERE q.ready_at IS NOT NULL AND q.pinned_key > keys.k) \
        FROM keys WHERE keys.k IS NOT NULL), \
-     matching AS MATERIALIZED (SELECT keys.k FROM keys WHERE keys.k IS NOT NULL AND EXISTS \
+     all_keys AS MATERIALIZED (SELECT keys.k FROM keys WHERE keys.k IS NOT NULL \
+       UNION ALL SELECT u.k FROM unnest($11::bigint[]) AS u (k)), \
+     matching AS MATERIALIZED (SELECT keys.k FROM all_keys keys WHERE EXISTS \
        (SELECT 1 FROM unnest($2::bigint[], $3::bigint[]) AS r (low, high) \
         WHERE keys.k = -1 OR keys.k BETWEEN r.low AND r.high)), \
      handlers AS MATERIALIZED (SELECT h.n COLLATE \"C\" AS n, h.v COLLATE \"C\" AS v \
@@ -26,12 +30,14 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
      found AS MATERIALIZED ( \
        SELECT x.key, x.ready_at FROM matching m CROSS JOIN handlers h CROSS JOIN LATERAL ( \
          SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.route_name = h.n \
-           AND q.route_version = h.v AND q.suspect::int = 0 AND q.ready_at <= (SELECT now FROM c) \
+           AND q.route_version = h.v AND q.suspect::int = 0 \
+           AND q.ready_at BETWEEN $9::bigint AND (SELECT now FROM c) \
            ORDER BY q.ready_at, q.key LIMIT $8::bigint) x \
        UNION \
        SELECT x.key, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
          SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect::int = 0 \
-           AND q.cancelled AND q.ready_at <= (SELECT now FROM c) ORDER BY q.ready_at, q.key LIMIT $8::bigint) x), \
+           AND q.cancelled AND q.ready_at BETWEEN $9::bigint AND (SELECT now FROM c) \
+           ORDER BY q.ready_at, q.key LIMIT $8::bigint) x), \
      clean AS MATERIALIZED (SELECT q.key, q.ready_at \
        FROM (SELECT f.key, f.ready_at FROM found f ORDER BY f.ready_at, f.key LIMIT $8::bigint) f \
        JOIN {s}.queues q ON q.key = f.key \
@@ -41,33 +47,36 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
        ORDER BY f.ready_at, f.key LIMIT $4::bigint FOR UPDATE OF q SKIP LOCKED), \
      suspects AS MATERIALIZED (SELECT x.key, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
        SELECT q.key, q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect = TRUE \
-         AND q.ready_at <= (SELECT now FROM c) \
+         AND q.ready_at BETWEEN $10::bigint AND (SELECT now FROM c) \
          AND (q.cancelled OR EXISTS (SELECT 1 FROM handlers h WHERE h.n = q.route_name AND h.v = q.route_version)) \
          ORDER BY q.ready_at, q.key LIMIT $5::bigint FOR UPDATE SKIP LOCKED) x \
        ORDER BY x.ready_at, x.key LIMIT $5::bigint), \
      picked AS MATERIALIZED (SELECT a.key, a.ready_at FROM \
        (SELECT * FROM clean UNION ALL SELECT * FROM suspects) a ORDER BY a.ready_at, a.key LIMIT $4::bigint), \
-     due AS MATERIALIZED (SELECT min(d.ready_at) AS at FROM ( \
-       SELECT x.ready_at FROM matching m CROSS JOIN handlers h CROSS JOIN LATERAL ( \
+     due AS MATERIALIZED (SELECT d.suspect, min(d.ready_at) AS at FROM ( \
+       SELECT FALSE AS suspect, x.ready_at FROM matching m CROSS JOIN handlers h CROSS JOIN LATERAL ( \
          SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.route_name = h.n \
-           AND q.route_version = h.v AND q.suspect::int = 0 AND q.ready_at IS NOT NULL \
+           AND q.route_version = h.v AND q.suspect::int = 0 \
+           AND q.ready_at BETWEEN $9::bigint AND (SELECT now FROM c) + $12::bigint \
            AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x \
        UNION ALL \
-       SELECT x.ready_at FROM matching m CROSS JOIN LATERAL ( \
+       SELECT FALSE, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
          SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect::int = 0 AND q.cancelled \
-           AND q.ready_at IS NOT NULL \
+           AND q.ready_at BETWEEN $9::bigint AND (SELECT now FROM c) + $12::bigint \
            AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x \
        UNION ALL \
-       SELECT x.ready_at FROM matching m CROSS JOIN LATERAL ( \
+       SELECT TRUE, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
          SELECT q.ready_at FROM {s}.queues q WHERE $5::bigint > 0 AND q.pinned_key = m.k AND q.suspect = TRUE \
-           AND q.ready_at IS NOT NULL \
+           AND q.ready_at BETWEEN $10::bigint AND (SELECT now FROM c) + $12::bigint \
            AND (q.cancelled OR EXISTS (SELECT 1 FROM handlers h \
              WHERE h.n = q.route_name AND h.v = q.route_version)) \
-           AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x) d) \
-     SELECT (SELECT now FROM c), (SELECT at FROM due), \
+           AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x) d \
+       GROUP BY d.suspect) \
+     SELECT (SELECT now FROM c), (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), \
        set_config('duroxide.picked', \
          coalesce((SELECT array_agg(p.key ORDER BY p.ready_at, p.key) FROM picked p), '{}')::text, TRUE), \
-       set_config('duroxide.now', (SELECT now FROM c)::text, TRUE)";
+       set_config('duroxide.now', (SELECT now FROM c)::text, TRUE), \
+       (SELECT array_agg(keys.k) FROM all_keys keys)";
 
 /// Rows found, besides those wanted: another transaction may hold some of them.
 pub(crate) const SPARE: usize = 64;
@@ -80,6 +89,7 @@ pub(crate) struct Asked {
     pub(crate) wanted: usize,
     /// How many suspects may be among them.
     pub(crate) suspects: i64,
+    pub(crate) start: Start,
 }
 
 /// Adds the statement that picks and locks what is ready and has a handler.
@@ -88,7 +98,24 @@ pub(crate) fn pick(pipeline: &mut Pipeline, asked: Asked, handlers: &HandlerSet)
     let (low, high) = asked.ranges;
     let found = count(asked.wanted.saturating_add(SPARE));
     let wanted = count(asked.wanted);
-    pipeline.add(PICK, values![asked.manual, low, high, wanted, asked.suspects, names, versions, found])
+    let Start { bounds, ahead, versions: known } = asked.start;
+    pipeline.add(
+        PICK,
+        values![
+            asked.manual,
+            low,
+            high,
+            wanted,
+            asked.suspects,
+            names,
+            versions,
+            found,
+            bounds.clean,
+            bounds.suspect,
+            known,
+            ahead,
+        ],
+    )
 }
 
 /// The longest text of a version by which instances are routed: an index takes no row of more than 2,704 bytes.

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_one_instance.sql"),
     include_str!("migrations/0005_answers.sql"),
     include_str!("migrations/0006_forgiven_attempts.sql"),
+    include_str!("migrations/0007_rows_found_by_key.sql"),
 ];
 
 /// What stands in the table that marks a schema as ours.

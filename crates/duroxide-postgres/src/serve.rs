@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use duroxide_core::limits;
+use duroxide_provider::support::ByteRoom;
 use duroxide_provider::{OrchestrationRef, TurnRequest, WorkRequest};
 
 use crate::fetch_turn::{self, RawMessage, RawTurn};
@@ -47,9 +48,10 @@ pub(crate) fn turns(set: &mut WorkingSet<'_>, lane: &mut Lane<TurnRequest>) -> V
         let Some(fetch) = lane.take_quiet() else { break };
         let mut turns = Vec::new();
         let max_items = fetch.request.max_items.max(1);
+        let mut room = ByteRoom::for_messages();
         ready.retain(|key| {
             let turn = (turns.len() < max_items)
-                .then(|| lock_turn(set, *key, &fetch.request, &mut messages))
+                .then(|| lock_turn(set, *key, &fetch.request, &mut messages, &mut room))
                 .flatten();
             let taken = turn.is_some();
             turns.extend(turn);
@@ -100,12 +102,16 @@ fn lock_turn(
     key: i64,
     request: &TurnRequest,
     messages: &mut HashMap<i64, Vec<RawMessage>>,
+    room: &mut ByteRoom,
 ) -> Option<RawTurn> {
     let now = set.now;
     let added = messages.get(&key)?;
     let row = set.instances.get(&key)?;
+    let bytes: usize = added.iter().map(|message| message.json.len()).sum();
+    let all_fit = added.len() <= limits::MAX_MESSAGES_PER_FETCH
+        && (room.fits(bytes) && bytes <= limits::MAX_MESSAGE_BYTES_PER_FETCH);
     let all_known = row.inbox_count == count(added.len())
-        && added.len() <= limits::MAX_MESSAGES_PER_FETCH
+        && all_fit
         && added.iter().all(|message| message.visible_at <= now);
     // What is kept of an instance that was given back is not known here.
     let elsewhere = request.handlers.is_some() || row.bounced;
@@ -114,6 +120,7 @@ fn lock_turn(
     }
     let execution = set.executions.get(&(key, row.current_execution_id))?.clone();
     let mut messages = messages.remove(&key)?;
+    room.take(bytes);
     messages.sort_unstable_by_key(|message| (message.visible_at, message.position));
     let row = set.instances.get_mut(&key)?;
     let token = Token { key, nonce: nonce(request.holder) };
@@ -171,7 +178,11 @@ fn lock_work(set: &WorkingSet<'_>, new_work: &mut [NewWork], request: &WorkReque
         work.lock.is_none() && work.place.session_id.is_none() && tag_suits && request.activities.is_none()
     };
     let mut items = Vec::new();
+    let mut room = ByteRoom::for_work();
     for work in new_work.iter_mut().filter(|work| takes(work)).take(request.max_items.max(1)) {
+        if !room.fits(work.json.len()) {
+            break;
+        }
         let Some(orchestration) = set.orchestration(&work.instance) else { continue };
         let lock =
             WorkLock { nonce: nonce(request.holder), expires_at: expires_at(set.now, request.lock_timeout) };
@@ -189,6 +200,7 @@ fn lock_work(set: &WorkingSet<'_>, new_work: &mut [NewWork], request: &WorkReque
             attempts: 1,
         };
         if let Some(item) = RawWork::born_locked(row, work.json.clone(), orchestration) {
+            room.take(work.json.len());
             work.lock = Some(lock);
             items.push(item);
         }

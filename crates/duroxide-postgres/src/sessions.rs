@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use duroxide_provider::support::ByteRoom;
 use duroxide_provider::{SessionFetchConfig, SessionOverlap, Suspects, WorkRequest};
 
 use tokio_postgres::Row;
@@ -15,6 +16,7 @@ use crate::fault::Fault;
 use crate::fetch_turn::Look;
 use crate::fetch_work::{RawWork, accepted};
 use crate::flush::refresh_heads;
+use crate::horizon::Bounds;
 use crate::pipeline::Pipeline;
 use crate::route_work::names;
 use crate::token::nonce;
@@ -40,7 +42,7 @@ const PLAIN: &str = "WITH RECURSIVE all_tags (t) AS ( \
        SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL) \
      SELECT x.ready_at, x.id FROM accepted a CROSS JOIN LATERAL ( \
        SELECT w.id, w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
-         AND w.suspect = $3::boolean AND w.ready_at <= $1::bigint \
+         AND w.suspect = $3::boolean AND w.ready_at BETWEEN $5::bigint AND $1::bigint \
          ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE SKIP LOCKED) x ORDER BY x.ready_at, x.id";
 /// The same for a node that routes by handler: clean ones by name, and suspects, which are few.
 const ROUTED: &str = "WITH RECURSIVE all_tags (t) AS ( \
@@ -50,12 +52,13 @@ const ROUTED: &str = "WITH RECURSIVE all_tags (t) AS ( \
        FROM all_tags WHERE all_tags.t IS NOT NULL), \
      accepted AS MATERIALIZED (SELECT u.t FROM unnest($2::text[]) AS u (t) UNION ALL \
        SELECT a.t FROM all_tags a WHERE $2::text[] IS NULL AND a.t IS NOT NULL), \
-     found AS MATERIALIZED (SELECT x.id FROM accepted a CROSS JOIN unnest($5::text[]) AS n (n) \
+     found AS MATERIALIZED (SELECT x.id FROM accepted a CROSS JOIN unnest($6::text[]) AS n (n) \
        CROSS JOIN LATERAL (SELECT w.id FROM {s}.work_items w WHERE NOT $3::boolean \
-         AND num_nulls(w.session_id) = 1 AND w.suspect::int = 0 AND w.tag = a.t AND w.name = n.n AND w.ready_at <= $1::bigint \
+         AND num_nulls(w.session_id) = 1 AND w.suspect::int = 0 AND w.tag = a.t AND w.name = n.n \
+         AND w.ready_at BETWEEN $5::bigint AND $1::bigint \
          ORDER BY w.ready_at, w.id LIMIT $4::bigint) x \
        UNION ALL SELECT w.id FROM accepted a JOIN {s}.work_items w ON $3::boolean AND w.session_id IS NULL \
-         AND w.tag = a.t AND w.suspect = TRUE AND w.name = ANY($5::text[]) AND w.ready_at <= $1::bigint) \
+         AND w.tag = a.t AND w.suspect = TRUE AND w.name = ANY($6::text[]) AND w.ready_at BETWEEN $5::bigint AND $1::bigint) \
      SELECT w.ready_at, w.id FROM found f JOIN {s}.work_items w ON w.id = f.id \
        WHERE w.suspect = $3::boolean AND w.ready_at <= $1::bigint \
        ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE OF w SKIP LOCKED";
@@ -111,6 +114,7 @@ const TRY_RESERVE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint, suspect = TRUE, \
        suspect_before = w.suspect, attempts = least(w.attempts, 4294967294) + 1, lock_nonce = $3::bigint \
        FROM {s}.work_items before WHERE w.id = $1 AND before.id = w.id \
+         AND octet_length(w.item) <= $5::bigint \
        RETURNING w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, \
        w.instance_id, w.bounce, before.lock_nonce AS held, w.forgiven) \
      SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, $4::bigint, \
@@ -138,9 +142,13 @@ struct Fetch<'a> {
     suspects: Suspects,
     /// Sessions that another transaction works on.
     passed: BTreeSet<String>,
+    /// What else it may bring.
+    room: ByteRoom,
     /// The activities that the node can run, if it routes by handler.
     names: Option<Vec<String>>,
     claims: Claims,
+    /// Where a look at the items without a session begins.
+    start: Bounds,
 }
 
 /// Whether a fetch gave claims up, so that others may have something to fetch.
@@ -162,6 +170,7 @@ pub(crate) async fn fetch(
     conn: &Conn<'_>,
     manual: Option<Ms>,
     request: &WorkRequest,
+    start: Bounds,
 ) -> Result<Fetched, Fault> {
     conn.begin().await?;
     let now: Ms = conn.first(NOW, &[&manual]).await?.map_or(0, |row| row.get(0));
@@ -173,8 +182,10 @@ pub(crate) async fn fetch(
         next_due: NEVER,
         suspects: request.suspects,
         passed: BTreeSet::new(),
+        room: ByteRoom::for_work(),
         names: request.activities.as_deref().map(names),
         claims: Claims::Kept,
+        start,
     };
     let max_items = request.max_items.max(1);
     let mut items = Vec::new();
@@ -188,7 +199,14 @@ pub(crate) async fn fetch(
             in_session.as_ref().is_some_and(|head| plain.front().is_none_or(|first| head < first));
         let candidate = if from_session { in_session.take() } else { plain.pop_front() };
         let Some(candidate) = candidate else { break };
-        let Some(work) = fetch.take(&candidate).await? else { continue };
+        let Some(work) = fetch.take(&candidate).await? else {
+            if items.is_empty() {
+                continue;
+            }
+            // It does not fit into this fetch, so it comes first in the next.
+            fetch.due(now);
+            break;
+        };
         let sound = work.is_sound();
         items.push(work);
         if !sound {
@@ -207,7 +225,7 @@ pub(crate) async fn fetch(
     }
     let next_due = if fetch.passed.is_empty() { fetch.next_due } else { now };
     crate::store::end(conn, Ok(())).await?;
-    Ok(Fetched { look: Look { items, now, next_due }, claims: fetch.claims })
+    Ok(Fetched { look: Look { items, now, next_due, horizon: None }, claims: fetch.claims })
 }
 
 impl Fetch<'_> {
@@ -224,10 +242,17 @@ impl Fetch<'_> {
                 continue;
             }
             let limit = count(if suspect { self.suspects.limit().min(wanted) } else { wanted });
-            let rows = match &self.names {
-                None => self.conn.query(PLAIN, &[&self.now, &tags, &suspect, &limit]).await?,
-                Some(names) => self.conn.query(ROUTED, &[&self.now, &tags, &suspect, &limit, names]).await?,
+            let start = if suspect { self.start.suspect } else { self.start.clean };
+            let mut params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
+                vec![&self.now, &tags, &suspect, &limit, &start];
+            let sql = match &self.names {
+                None => PLAIN,
+                Some(names) => {
+                    params.push(names);
+                    ROUTED
+                }
             };
+            let rows = self.conn.query(sql, &params).await?;
             let candidates = rows.iter().map(|row| Candidate {
                 ready_at: row.get(0),
                 id: row.get(1),
@@ -367,11 +392,13 @@ impl Fetch<'_> {
 
     async fn take(&mut self, candidate: &Candidate) -> Result<Option<RawWork>, Fault> {
         let locked_until = after(self.now, self.request.lock_timeout);
+        let (nonce, room) = (nonce(self.request.holder), count(self.room.left()));
         let taken = self
             .conn
-            .first(TAKE, &[&candidate.id, &locked_until, &nonce(self.request.holder), &candidate.ready_at])
+            .first(TAKE, &[&candidate.id, &locked_until, &nonce, &candidate.ready_at, &room])
             .await?;
         let Some(work) = taken.and_then(|row| RawWork::from_row(&row, 0)) else { return Ok(None) };
+        self.room.take(work.bytes());
         if let (Some(place), Some(config), true) = (&candidate.session, self.config, work.is_sound()) {
             let claimed_until = after(self.now, config.lock_timeout).max(locked_until);
             let (session_id, owner) = (owned_text(&place.0), owned_text(&config.owner_id));

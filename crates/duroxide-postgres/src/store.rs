@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deadpool::managed::{Pool, Timeouts};
 use duroxide_provider::failpoint;
-use duroxide_provider::support::Waiters;
+use duroxide_provider::support::{SendGate, Waiters};
 use duroxide_provider::{ProviderError, ProviderErrorKind};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -35,13 +35,14 @@ pub struct PostgresProvider {
     pub(crate) inbox: Arc<Inbox>,
     /// Where large turns wait to be committed beside all other calls.
     large: Arc<Inbox>,
-    pool: Pool<Manager>,
+    pub(crate) pool: Pool<Manager>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) endings: Arc<Endings>,
     pub(crate) memory: Arc<SharedMemory>,
     counters: Arc<Counters>,
     pub(crate) options: PostgresOptions,
     tasks: Vec<JoinHandle<()>>,
+    pub(crate) sending: SendGate,
 }
 
 impl PostgresProvider {
@@ -75,7 +76,9 @@ impl PostgresProvider {
         let memory = Arc::new(SharedMemory::default());
         let tasks = Vec::new();
         let large = Arc::new(Inbox::default());
-        let mut store = Self { inbox, large, pool, waiters, endings, memory, counters, options, tasks };
+        let sending = SendGate::default();
+        let mut store =
+            Self { inbox, large, pool, waiters, endings, memory, counters, options, tasks, sending };
         store.drop_expired().await?;
         store.start(target, conn);
         Ok(store)
@@ -186,7 +189,7 @@ impl PostgresProvider {
     pub(crate) fn follow(&self, effects: &Effects) {
         effects.report(&self.counters);
         self.waiters.wake(&effects.changed);
-        self.inbox.wake(true, true);
+        self.inbox.wake_anew();
     }
 
     /// How long one that waits for an instance trusts that it would be woken.

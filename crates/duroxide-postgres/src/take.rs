@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duroxide_core::limits;
+use duroxide_provider::support::HistoryRoom;
 use duroxide_provider::{FetchedTurn, FetchedWork, ProviderError, TurnRequest, WorkRequest};
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ impl PostgresProvider {
         let max_items = request.max_items.max(1);
         let mut turns: Vec<(i64, i64, FetchedTurn)> = Vec::new();
         let mut guards = Vec::new();
-        let (mut room, mut full) = (limits::MAX_EVENTS_PER_FETCH, false);
+        let (mut room, mut full) = (HistoryRoom::default(), false);
         loop {
             request.max_items = max_items - turns.len();
             let timeout = left(deadline, turns.is_empty());
@@ -35,13 +35,11 @@ impl PostgresProvider {
             let mut passed_over = false;
             for raw in found {
                 let (token, ready_at, suspect) = (raw.token, raw.ready_at, raw.is_suspect());
-                let events = if turns.is_empty() { 0 } else { raw.events_to_read(&request) };
-                full |= events > room;
+                full = full || (!turns.is_empty() && !room.take(raw.history_to_read(&request)));
                 if full {
                     guard.return_one(token);
                     continue;
                 }
-                room -= events;
                 let Some(turn) = self.admit(OPERATION, raw, &request).await? else {
                     passed_over = true;
                     continue;

@@ -10,6 +10,7 @@ use crate::connection::Conn;
 use crate::effects::Effects;
 use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
+use crate::horizon::WrittenRows;
 use crate::instance_row::{InstanceRow, instance_columns};
 use crate::memory::{Memory, Recalled};
 use crate::pipeline::{Pipeline, values};
@@ -354,6 +355,24 @@ impl<'a> WorkingSet<'a> {
         let gone = self.writes.deleted_work.iter().map(|(id, _)| *id);
         let gone = gone.chain(self.writes.work_changes.keys().copied());
         (self.instances.values().map(left).collect(), gone.collect())
+    }
+
+    /// How far back the rows are ready that the transaction writes.
+    pub(crate) fn written_rows(&self) -> WrittenRows {
+        let mut written = WrittenRows::default();
+        for row in self.instances.values().filter(|row| row.pending.queue) {
+            written.turn(row.pinned_key, row.suspect, row.ready_at);
+        }
+        for work in &self.writes.new_work {
+            match &work.lock {
+                Some(lock) => written.work.include(true, lock.expires_at),
+                None => written.work.include(false, self.now),
+            }
+        }
+        for change in self.writes.work_changes.values() {
+            written.work.include(change.suspect, change.ready_at);
+        }
+        written
     }
 
     /// The instance of a key that was locked.

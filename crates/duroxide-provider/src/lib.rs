@@ -19,6 +19,7 @@
 //! | `random` | the only module that draws random numbers |
 //! | [`metric`] | every metric |
 //! | `support`, `plain_status`, `status_code`, `waiters` | what the stores of this repository share |
+//! | `room`, `send_gate`, `stored_bytes` | how many bytes a fetch brings, and how many are sent at a time |
 //! | `provider_validation` | the contract as tests, with the feature `provider-test` |
 //! | `failpoint`, `drop_after` | for tests: a process that dies at a point, a caller that goes away |
 
@@ -47,7 +48,10 @@ pub mod provider_validation;
 #[doc(hidden)]
 pub mod random;
 mod redrive;
+mod room;
+mod send_gate;
 mod status_code;
+mod stored_bytes;
 #[doc(hidden)]
 pub mod support;
 mod tag;

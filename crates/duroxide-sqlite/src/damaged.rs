@@ -2,17 +2,19 @@
 //!
 //! A fetch that fails for such a row would fail for everybody, since it comes first again and again. The instance is
 //! ended instead: it is failed with the cause, listed among what was set aside, and what cannot be read of its row is
-//! replaced, so that it can be named, listed, and deleted.
+//! replaced, so that it can be named, listed, and deleted. As at every end its parent is told and its children are
+//! cancelled.
 
-use duroxide_core::ErrorDetails;
+use duroxide_core::{ErrorDetails, Event, EventKind, ItemKind, ParentLink, WorkItem, columns_of};
 use rusqlite::Row;
 use rusqlite::types::{Type, ValueRef};
 
 use super::db::Db;
+use super::enqueue::{EncodedItem, FullInbox, deliver};
 use super::fault::Fault;
 use super::instance_row::Status;
 use super::tx::Tx;
-use super::values::to_json;
+use super::values::{from_column, from_json, to_json};
 
 /// The texts of an instance's row.
 const TEXTS: [&str; 6] = ["instance_id", "name", "version", "parent_instance", "route_name", "route_version"];
@@ -58,7 +60,7 @@ pub(super) fn cause_of(error: &rusqlite::Error) -> Option<String> {
     } else if let rusqlite::Error::InvalidColumnType(_, column, found) = error {
         Some(format!("column {column} has the type {found}"))
     } else if let rusqlite::Error::IntegralValueOutOfRange(_, _) = error {
-        Some("status is unknown".to_string())
+        Some("status or last_event_id is no possible value".to_string())
     } else {
         None
     }
@@ -71,8 +73,11 @@ pub(super) fn end_instance(tx: &mut Tx<'_>, key: i64, cause: &str) -> Result<(),
     const END: &str = "UPDATE instances SET status = ?2, ended_at = ?3, updated_at = ?3, ready_at = NULL, suspect = 0, \
          suspect_before = 0, not_before = 0, lock_nonce = NULL, lock_visible_at = NULL, lock_position = NULL, \
          lock_watermark = NULL WHERE key = ?1";
-    const FAIL: &str = "UPDATE executions SET status = ?2, completed_at = ?3, failure = ?4, output = NULL \
-         WHERE instance_key = ?1 AND execution_id = (SELECT current_execution_id FROM instances WHERE key = ?1)";
+    /// The row of the execution may be gone.
+    const FAIL: &str = "INSERT INTO executions (instance_key, execution_id, status, started_at, completed_at, failure) \
+         SELECT key, current_execution_id, ?2, created_at, ?3, ?4 FROM instances WHERE key = ?1 \
+         ON CONFLICT (instance_key, execution_id) DO UPDATE SET status = excluded.status, \
+         completed_at = excluded.completed_at, failure = excluded.failure, output = NULL";
     /// No kind of message or work item.
     const ROW: i64 = 0;
     let (instance, damaged) = replace_texts(tx.db, key)?;
@@ -91,8 +96,59 @@ pub(super) fn end_instance(tx: &mut Tx<'_>, key: i64, cause: &str) -> Result<(),
     tx.db.execute(ASIDE, (&instance, ROW, tx.now, &cause, ""))?;
     tracing::error!(target: "duroxide::runtime", instance_id = %instance, %cause, "an instance was ended because its row is damaged");
     tx.effects.set_aside += 1;
-    tx.effects.changed.push(instance);
+    tx.effects.changed.push(instance.clone());
+    tell_parent(tx, key, details)?;
+    cancel_children(tx, &instance)
+}
+
+/// Tells the parent of an instance that was ended, if it has one. Its own row is in order by then.
+fn tell_parent(tx: &mut Tx<'_>, key: i64, details: ErrorDetails) -> Result<(), Fault> {
+    const SQL: &str =
+        "SELECT parent_instance, parent_execution_id, parent_event_id FROM instances WHERE key = ?1";
+    let link = tx.db.first(SQL, [key], |row| {
+        let (execution_id, event_id): (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
+        let instance: Option<String> = row.get(0)?;
+        Ok(ParentLink::from_fields(
+            instance.as_deref(),
+            execution_id.map(from_column),
+            event_id.map(from_column),
+        ))
+    })?;
+    let Some(parent) = link.flatten() else { return Ok(()) };
+    let failed = WorkItem::SubOrchFailed {
+        parent_instance: parent.instance,
+        parent_execution_id: parent.execution_id,
+        parent_id: parent.event_id,
+        details,
+    };
+    deliver(tx, &EncodedItem::new(failed)?, None, FullInbox::Admit).map(drop)
+}
+
+/// Cancels the children of an instance that was ended.
+fn cancel_children(tx: &mut Tx<'_>, instance: &str) -> Result<(), Fault> {
+    const SQL: &str = "SELECT instance_id FROM instances WHERE parent_instance = ?1 AND status = ?2";
+    for child in tx.db.all(SQL, (instance, Status::Running.code()), |row| lossy(row, 0))? {
+        let reason = format!("the parent '{instance}' was ended because its row is damaged");
+        let cancel = WorkItem::CancelInstance { instance: child, reason };
+        deliver(tx, &EncodedItem::new(cancel)?, None, FullInbox::Admit)?;
+    }
     Ok(())
+}
+
+/// The parent of an instance as its history, or the start that has not been taken yet, names it.
+fn recorded_parent(db: &Db, key: i64) -> Result<Option<String>, Fault> {
+    const STARTED: &str = "SELECT h.event FROM history h JOIN instances i ON i.key = h.instance_key \
+         WHERE h.instance_key = ?1 AND h.execution_id = i.current_execution_id AND h.event_id = 1";
+    const START: &str = "SELECT item FROM inbox WHERE instance_key = ?1 AND kind = ?2";
+    let started = db.first(STARTED, [key], |row| Ok(from_json::<Event>(row.get_ref(0)?)))?;
+    if let Some(Ok(event)) = started
+        && let EventKind::OrchestrationStarted { parent_instance, .. } = event.kind
+    {
+        return Ok(parent_instance);
+    }
+    let start =
+        db.first(START, (key, ItemKind::Start.code()), |row| Ok(from_json::<WorkItem>(row.get_ref(0)?)))?;
+    Ok(start.and_then(Result::ok).and_then(|item| columns_of(&item).parent.map(|link| link.instance)))
 }
 
 /// Replaces the texts of an instance that cannot be read; its id, and which those are.
@@ -113,8 +169,9 @@ fn replace_texts(db: &Db, key: i64) -> Result<(String, Vec<&'static str>), Fault
         let text = if column == "instance_id" && !readable { format!("{text}-{key}") } else { text };
         if !readable {
             damaged.push(column);
-            // A parent that cannot be named is none.
-            let new = (column != "parent_instance").then_some(&text);
+            // A parent that cannot be named anywhere is none.
+            let new =
+                if column == "parent_instance" { recorded_parent(db, key)? } else { Some(text.clone()) };
             db.execute(&format!("UPDATE instances SET {column} = ?2 WHERE key = ?1"), (key, new))?;
         }
         if column == "instance_id" {

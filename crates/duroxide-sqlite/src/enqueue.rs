@@ -180,11 +180,24 @@ pub(super) fn check_room(instance: &str, waiting: i64) -> Result<(), Fault> {
 /// Where a cancel stands: ahead of all others if more messages wait than one fetch takes.
 fn ahead_of_deep_inbox(tx: &Tx<'_>, row: &QueueRow, visible_at: Ms) -> Result<Ms, Fault> {
     const SQL: &str = "SELECT min(visible_at) FROM inbox WHERE instance_key = ?1";
-    if row.inbox_count < history::rows(limits::MAX_MESSAGES_PER_FETCH) {
+    if !is_inbox_deep(tx, row)? {
         return Ok(visible_at);
     }
     let first: Option<Ms> = tx.db.first(SQL, [row.key], |found| found.get(0))?.flatten();
     Ok(first.map_or(visible_at, |first| visible_at.min(first.saturating_sub(1))))
+}
+
+/// Whether as much waits as one fetch takes, or more. One message alone is no more than a turn may have in its hands.
+fn is_inbox_deep(tx: &Tx<'_>, row: &QueueRow) -> Result<bool, Fault> {
+    const SQL: &str = "SELECT sum(octet_length(item)) FROM inbox WHERE instance_key = ?1";
+    if row.inbox_count >= history::rows(limits::MAX_MESSAGES_PER_FETCH) {
+        return Ok(true);
+    }
+    if row.inbox_count < 2 {
+        return Ok(false);
+    }
+    let waiting: Option<i64> = tx.db.first(SQL, [row.key], |found| found.get(0))?.flatten();
+    Ok(waiting.unwrap_or(0) > history::rows(limits::MAX_MESSAGE_BYTES_PER_FETCH))
 }
 
 /// Inserts a message and changes `row` as it demands; the caller saves the row.

@@ -7,23 +7,25 @@ use duroxide_core::{
     BounceCause, DispatcherCapabilityFilter, ItemKind, ParentLink, WhenUndecodable, WorkItem, can_replay,
     limits, unpack_version,
 };
+use duroxide_provider::support::{ByteRoom, HistoryRoom, HistorySize};
 use duroxide_provider::{
     FetchedTurn, FilteredOut, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts,
     TurnRequest,
 };
+use rusqlite::types::{Type, ValueRef};
 
 use super::bounces::kept_cause;
 use super::damaged;
 use super::db::Db;
 use super::fault::Fault;
 use super::history::{self, StoredEvent};
-use super::instance_row::{QUEUE_COLUMNS, QueueRow, TurnLock, pinned, queue_columns};
+use super::instance_row::{QUEUE_COLUMNS, QueueRow, TurnLock, pinned, queue_columns, status};
 use super::release_turn::count_ended_attempt;
 use super::route_turn::{self, Lane};
 use super::set_aside::{self, AsideMessage};
 use super::token::Token;
 use super::tx::Tx;
-use super::values::{Ms, NEVER, after, expired_lock, from_column, from_json};
+use super::values::{Ms, NEVER, after, expired_lock, from_column, from_json, text_bytes};
 
 /// What a look at a queue found.
 #[derive(Debug)]
@@ -37,6 +39,17 @@ pub(super) struct Look<T> {
 
 /// The next due time of a look that may have left something behind.
 pub(super) const AT_ONCE: Ms = Ms::MIN;
+
+/// What became of an item that was to be locked.
+#[derive(Debug)]
+pub(super) enum Taken<T> {
+    /// It is locked.
+    Item(T),
+    /// There was nothing to lock.
+    Nothing,
+    /// It does not fit into this fetch, and is as it was.
+    NoRoom,
+}
 
 /// A locked instance whose history is still encoded.
 #[derive(Debug)]
@@ -76,7 +89,7 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
     let max_items = request.max_items.max(1);
     let mut suspects = request.suspects;
     let mut items = Vec::new();
-    let mut room = limits::MAX_EVENTS_PER_FETCH;
+    let (mut histories, mut messages) = (HistoryRoom::default(), ByteRoom::for_messages());
     loop {
         let Found { candidates, next_due } = candidates(tx, request, suspects, max_items - items.len())?;
         let mut passed_over = false;
@@ -86,19 +99,20 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
                 break;
             };
             if !items.is_empty() {
-                let Some(left) = room.checked_sub(about.events_to_read(&row, request)) else {
+                let fits = fits_before_it_is_counted(tx, &row, &messages)?;
+                if !fits || !histories.take(about.history_to_read(&row, request)) {
                     return Ok(Look { items, next_due: AT_ONCE });
-                };
-                room = left;
+                }
             }
-            match take_loaded(tx, candidate.key, row, about, request)? {
-                Some(turn) => {
+            match take_loaded(tx, candidate.key, row, about, request, &mut messages)? {
+                Taken::Item(turn) => {
                     if turn.turn.facts.as_ref().is_some_and(|facts| facts.suspect) {
                         suspects = suspects.after_one();
                     }
                     items.push(turn);
                 }
-                None => {
+                Taken::NoRoom => return Ok(Look { items, next_due: AT_ONCE }),
+                Taken::Nothing => {
                     // The next one, perhaps a suspect too, may be older than the candidates that are left.
                     passed_over = true;
                     break;
@@ -224,6 +238,7 @@ struct Description {
     version: String,
     parent: Option<ParentLink>,
     last_event_id: u64,
+    history_bytes: u64,
     last_cause: Option<BounceCause>,
 }
 
@@ -240,18 +255,38 @@ impl Description {
         request.held.held(&self.instance) == Some(self.stored(row))
     }
 
-    /// How many events a turn of it brings.
-    fn events_to_read(&self, row: &QueueRow, request: &TurnRequest) -> u64 {
-        if self.is_held(row, request) { 0 } else { self.last_event_id }
+    /// What a turn of it reads of its history.
+    fn history_to_read(&self, row: &QueueRow, request: &TurnRequest) -> HistorySize {
+        if self.is_held(row, request) {
+            return HistorySize::NOTHING;
+        }
+        HistorySize { events: self.last_event_id, bytes: self.history_bytes }
     }
 }
 
-/// Locks a ready instance. `None` when nothing of its inbox could be admitted.
-pub(super) fn take(tx: &mut Tx<'_>, key: i64, request: &TurnRequest) -> Result<Option<RawTurn>, Fault> {
+/// Locks a ready instance. Nothing when nothing of its inbox could be admitted.
+pub(super) fn take(
+    tx: &mut Tx<'_>,
+    key: i64,
+    request: &TurnRequest,
+    room: &mut ByteRoom,
+) -> Result<Taken<RawTurn>, Fault> {
     match load_or_end(tx, key)? {
-        Some((row, about)) => take_loaded(tx, key, row, about, request),
-        None => Ok(None),
+        Some((row, _)) if !fits_before_it_is_counted(tx, &row, room)? => Ok(Taken::NoRoom),
+        Some((row, about)) => take_loaded(tx, key, row, about, request, room),
+        None => Ok(Taken::Nothing),
     }
+}
+
+/// Whether the first message of an instance fits, if an attempt of it has to be counted before its messages are read.
+fn fits_before_it_is_counted(tx: &Tx<'_>, row: &QueueRow, room: &ByteRoom) -> Result<bool, Fault> {
+    const SQL: &str = "SELECT octet_length(item) FROM inbox WHERE instance_key = ?1 AND visible_at <= ?2 \
+         ORDER BY visible_at, position LIMIT 1";
+    if row.lock.is_none() {
+        return Ok(true);
+    }
+    let first: Option<i64> = tx.db.first(SQL, (row.key, tx.now), |found| found.get(0))?.flatten();
+    Ok(room.fits(first.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0))))
 }
 
 /// Loads an instance; `None` when its row cannot be read and it was ended therefore.
@@ -271,7 +306,8 @@ fn take_loaded(
     mut row: QueueRow,
     about: Description,
     request: &TurnRequest,
-) -> Result<Option<RawTurn>, Fault> {
+    room: &mut ByteRoom,
+) -> Result<Taken<RawTurn>, Fault> {
     let expired = row.lock.filter(|_| row.suspect).zip(row.ready_at);
     let expired = expired.map(|(lock, expired_at)| expired_lock(lock.nonce, expired_at));
     if row.lock.is_some() {
@@ -280,12 +316,15 @@ fn take_loaded(
         row.lock = None;
     }
     row.pull_back(tx)?;
-    let admitted = admit_messages(tx, &mut row, &about.instance)?;
+    let admitted = admit_messages(tx, &mut row, &about.instance, room)?;
+    if admitted.no_room {
+        return Ok(Taken::NoRoom);
+    }
     let Some(last) = admitted.last else {
         row.lock = None;
         row.recompute_ready_at(tx)?;
         row.save(tx.db)?;
-        return Ok(None);
+        return Ok(Taken::Nothing);
     };
     let token = Token::new(key, request.holder);
     let suspect = row.suspect;
@@ -342,7 +381,7 @@ fn take_loaded(
             last_cause: about.last_cause,
         }),
     };
-    Ok(Some(RawTurn { turn, history: events }))
+    Ok(Taken::Item(RawTurn { turn, history: events }))
 }
 
 fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
@@ -352,13 +391,16 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
         ", i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, i.parent_execution_id, \
          i.parent_event_id, e.last_event_id, i.created_at, i.route_name, i.route_version, ",
         kept_cause!(),
-        " FROM instances i LEFT JOIN executions e \
+        ", e.status, e.status IS NULL AND EXISTS (SELECT 1 FROM history h \
+         WHERE h.instance_key = i.key AND h.execution_id = i.current_execution_id), e.history_bytes \
+         FROM instances i LEFT JOIN executions e \
          ON e.instance_key = i.key AND e.execution_id = i.current_execution_id WHERE i.key = ?1"
     );
     const AT: usize = QUEUE_COLUMNS;
     let found = tx.db.first(SQL, [key], |row| {
         // Read here, so that the commit of the turn can read them.
         let (_, _): (String, String) = (row.get(AT + 9)?, row.get(AT + 10)?);
+        check_execution(row, AT)?;
         let parent: Option<String> = row.get(AT + 4)?;
         let parent_execution_id: Option<i64> = row.get(AT + 5)?;
         let parent_event_id: Option<i64> = row.get(AT + 6)?;
@@ -374,6 +416,7 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
                 parent_event_id.map(from_column),
             ),
             last_event_id: row.get::<_, Option<i64>>(AT + 7)?.map_or(0, from_column),
+            history_bytes: history_bytes(row.get_ref(AT + 14)?),
             last_cause: damaged::optional_lossy(row, AT + 11)?.as_deref().and_then(BounceCause::from_stored),
         };
         Ok((QueueRow::from_row(row)?, about))
@@ -383,6 +426,29 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
     })
 }
 
+/// Fails if no turn of the execution could be committed: its row is gone although it has a history, or is damaged.
+fn check_execution(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<()> {
+    if let Some(code) = row.get::<_, Option<i64>>(at + 12)? {
+        status(code)?;
+    }
+    let last_event_id: Option<i64> = row.get(at + 7)?;
+    match last_event_id.filter(|id| *id < 0) {
+        Some(id) => Err(rusqlite::Error::IntegralValueOutOfRange(at + 7, id)),
+        None if row.get(at + 13)? => {
+            Err(rusqlite::Error::InvalidColumnType(at + 12, "executions.status".to_string(), Type::Null))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The bytes of a history. They only decide how many histories come at a time, so a damaged number does no harm.
+fn history_bytes(stored: ValueRef<'_>) -> u64 {
+    match stored {
+        ValueRef::Integer(bytes) => from_column(bytes),
+        ValueRef::Null | ValueRef::Real(_) | ValueRef::Text(_) | ValueRef::Blob(_) => 0,
+    }
+}
+
 /// The messages of a fetch, once the undecodable ones are dealt with.
 struct Admitted {
     items: Vec<WorkItem>,
@@ -390,19 +456,32 @@ struct Admitted {
     error: Option<String>,
     /// Visible time and position of the last one.
     last: Option<(Ms, i64)>,
+    /// Whether the first one does not fit into the fetch, and nothing was changed.
+    no_room: bool,
 }
 
 /// The visible messages of an instance; those it can do without and that do not decode are set aside.
-fn admit_messages(tx: &mut Tx<'_>, row: &mut QueueRow, instance: &str) -> Result<Admitted, Fault> {
+fn admit_messages(
+    tx: &mut Tx<'_>,
+    row: &mut QueueRow,
+    instance: &str,
+    room: &mut ByteRoom,
+) -> Result<Admitted, Fault> {
     const SQL: &str = "SELECT visible_at, position, kind, attempts, item FROM inbox \
          WHERE instance_key = ?1 AND visible_at <= ?2 ORDER BY visible_at, position LIMIT ?3";
     let limit = history::rows(limits::MAX_MESSAGES_PER_FETCH);
-    let mut admitted = Admitted { items: Vec::new(), attempts: 0, error: None, last: None };
+    let mut admitted = Admitted { items: Vec::new(), attempts: 0, error: None, last: None, no_room: false };
     let mut position_in_turn = 0_usize;
     let mut aside: Vec<AsideMessage> = Vec::new();
     tx.db.each(SQL, (row.key, tx.now, limit), |found| {
         let (visible_at, position): (Ms, i64) = (found.get(0)?, found.get(1)?);
-        let decoded: Result<WorkItem, String> = from_json(found.get_ref(4)?);
+        let stored = found.get_ref(4)?;
+        let bytes = text_bytes(stored);
+        if !room.fits(bytes) {
+            admitted.no_room = admitted.last.is_none() && aside.is_empty();
+            return Ok(ControlFlow::Break(()));
+        }
+        let decoded: Result<WorkItem, String> = from_json(stored);
         if let Err(cause) = &decoded {
             match ItemKind::from_code(found.get(2)?).map(ItemKind::when_undecodable) {
                 Some(WhenUndecodable::SetAside) => {
@@ -412,6 +491,7 @@ fn admit_messages(tx: &mut Tx<'_>, row: &mut QueueRow, instance: &str) -> Result
                 Some(WhenUndecodable::Poison) | None => {}
             }
         }
+        room.take(bytes);
         position_in_turn += 1;
         match decoded {
             Ok(item) => admitted.items.push(item),

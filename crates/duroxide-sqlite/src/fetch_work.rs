@@ -9,15 +9,17 @@ use duroxide_provider::{ExpiredLock, FetchedWork, OrchestrationRef, Suspects, Ta
 use super::damaged::{self, lossy, optional_lossy};
 use super::db::Db;
 use super::fault::Fault;
-use super::fetch_turn::{AT_ONCE, Look};
+use super::fetch_turn::{AT_ONCE, Look, Taken};
 use super::history::rows;
 use super::route_work::{self, Lane};
 use super::sessions;
 use super::set_aside;
 use super::token::{Token, UNLOCKED};
 use super::tx::Tx;
-use super::values::{Ms, NEVER, after, expired_lock, from_column, from_json};
+use super::values::{Ms, NEVER, after, expired_lock, from_column, from_json, text_bytes};
+
 use super::work::{Place, WorkRow};
+use duroxide_provider::support::ByteRoom;
 
 /// A work item that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +35,7 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<Fetche
     let mut suspects = request.suspects;
     let mut next_due = NEVER;
     let mut items: Vec<FetchedWork> = Vec::new();
+    let mut room = ByteRoom::for_work();
     let mut plain = oldest_without_session(tx, request, suspects, max_items, &mut next_due)?;
     let mut in_session = sessions::oldest(tx, request, suspects, &mut next_due)?;
     // Sessions and suspects may have more behind what is taken of them, and so may a queue with enough in it.
@@ -45,15 +48,21 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &WorkRequest) -> Result<Look<Fetche
         let from_session = in_session.is_some_and(|head| plain.front().is_none_or(|first| head < *first));
         let candidate = if from_session { in_session } else { plain.pop_front() };
         let Some(candidate) = candidate else { break };
-        let Some(work) = take(tx, candidate.id, candidate.ready_at, request)? else {
-            // It was set aside: the next one, perhaps a suspect too, may be older than all that was found.
-            takes_all = false;
-            let wanted = max_items - items.len();
-            plain = oldest_without_session(tx, request, suspects, wanted, &mut next_due)?;
-            in_session = sessions::oldest(tx, request, suspects, &mut next_due)?;
-            continue;
-        };
-        items.push(work);
+        match take(tx, candidate.id, candidate.ready_at, request, &mut room)? {
+            Taken::Item(work) => items.push(work),
+            Taken::NoRoom => {
+                takes_all = false;
+                break;
+            }
+            Taken::Nothing => {
+                // It was set aside: the next one, perhaps a suspect too, may be older than all that was found.
+                takes_all = false;
+                let wanted = max_items - items.len();
+                plain = oldest_without_session(tx, request, suspects, wanted, &mut next_due)?;
+                in_session = sessions::oldest(tx, request, suspects, &mut next_due)?;
+                continue;
+            }
+        }
         if candidate.suspect {
             suspects = suspects.after_one();
         }
@@ -157,14 +166,31 @@ struct Told {
     expired: Option<ExpiredLock>,
 }
 
-/// Locks a work item that is ready since `ready_at`. `None` when it had to be set aside, or when the head of a session said
+impl Told {
+    fn with(self, item: WorkItem, token: Token, attempts: u32, suspect: bool) -> FetchedWork {
+        FetchedWork {
+            item,
+            lock_token: token.text(),
+            attempts,
+            forgiven: self.forgiven,
+            suspect,
+            expired: self.expired,
+            orchestration: self.orchestration,
+            progress: self.progress,
+            last_cause: self.last_cause,
+        }
+    }
+}
+
+/// Locks a work item that is ready since `ready_at`. Nothing when it had to be set aside, or when the head of a session said
 /// of it what is not so.
 pub(super) fn take(
     tx: &mut Tx<'_>,
     id: i64,
     ready_at: Ms,
     request: &WorkRequest,
-) -> Result<Option<FetchedWork>, Fault> {
+    room: &mut ByteRoom,
+) -> Result<Taken<FetchedWork>, Fault> {
     const SELECT: &str = "SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.tag, w.session_id, \
          w.attempts, w.suspect, w.item, i.name, i.version, w.progress, w.bounce, w.forgiven, w.lock_nonce, \
          w.ready_at FROM work_items w \
@@ -194,14 +220,18 @@ pub(super) fn take(
             expired: (row.suspect && nonce != UNLOCKED).then(|| expired_lock(nonce, found_ready_at)),
         };
         let is_ready = found_ready_at == ready_at;
-        Ok((row, told, from_json::<WorkItem>(found.get_ref(8)?), is_ready))
+        let stored = found.get_ref(8)?;
+        let bytes = text_bytes(stored);
+        // What does not fit is not decoded.
+        let decoded = room.fits(bytes).then(|| from_json::<WorkItem>(stored));
+        Ok((row, told, decoded.map(|decoded| (decoded, bytes)), is_ready))
     });
     let found = match found {
         Ok(found) => found,
         Err(error) => {
             let Some(cause) = damaged::cause_of(&error) else { return Err(error.into()) };
             set_aside::unreadable_work_item(tx, id, &cause)?;
-            return Ok(None);
+            return Ok(Taken::Nothing);
         }
     };
     let (row, told, decoded) = match found {
@@ -209,20 +239,22 @@ pub(super) fn take(
         Some((row, _, _, false)) => {
             sessions::drop_heads(tx, id)?;
             sessions::queue_changed(tx, &row.place)?;
-            return Ok(None);
+            return Ok(Taken::Nothing);
         }
         None => {
             sessions::drop_heads(tx, id)?;
-            return Ok(None);
+            return Ok(Taken::Nothing);
         }
     };
-    let item = match decoded {
-        Ok(item) => item,
-        Err(cause) => {
+    let (item, bytes) = match decoded {
+        None => return Ok(Taken::NoRoom),
+        Some((Ok(item), bytes)) => (item, bytes),
+        Some((Err(cause), _)) => {
             set_aside::work_item(tx, row, &cause)?;
-            return Ok(None);
+            return Ok(Taken::Nothing);
         }
     };
+    room.take(bytes);
     let token = Token::new(id, request.holder);
     let attempts = row.attempts.saturating_add(1);
     let locked_until = after(tx.now, request.lock_timeout);
@@ -232,15 +264,5 @@ pub(super) fn take(
         sessions::claim(tx, session_id, config, locked_until)?;
     }
     sessions::queue_changed(tx, &row.place)?;
-    Ok(Some(FetchedWork {
-        item,
-        lock_token: token.text(),
-        attempts,
-        forgiven: told.forgiven,
-        suspect: row.suspect,
-        expired: told.expired,
-        orchestration: told.orchestration,
-        progress: told.progress,
-        last_cause: told.last_cause,
-    }))
+    Ok(Taken::Item(told.with(item, token, attempts, row.suspect)))
 }

@@ -163,6 +163,7 @@ impl Provider for SqliteProvider {
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "enqueue_for_orchestrator";
+        let _room = self.sending.enter(&item).await;
         let item = EncodedItem::new(item).map_err(|fault| fault.into_error(OPERATION))?;
         let bytes = item.json.len();
         let enqueue = move |tx: &mut Tx<'_>| enqueue::enqueue_for_orchestrator(tx, &item, delay).map(drop);
@@ -274,6 +275,7 @@ impl Provider for SqliteProvider {
         delay: Option<Duration>,
     ) -> Result<Enqueued, ProviderError> {
         const OPERATION: &str = "enqueue_for_orchestrator";
+        let _room = self.sending.enter(&item).await;
         let item = EncodedItem::new(item).map_err(|fault| fault.into_error(OPERATION))?;
         let bytes = item.json.len();
         self.write(OPERATION, bytes, move |tx| outcome::enqueue_checked(tx, &item, delay)).await

@@ -6,6 +6,7 @@ use duroxide_core::{ErrorDetails, OrchestrationStatus, WorkItem, carried_message
 use duroxide_provider::SystemStats;
 use rusqlite::types::ValueRef;
 
+use super::damaged::optional_lossy;
 use super::db::Db;
 use super::fault::Fault;
 use super::history::{self, StoredEvent};
@@ -19,7 +20,8 @@ pub(super) fn orchestration_status(db: &Db, instance: &str) -> Result<Orchestrat
          LEFT JOIN executions e ON e.instance_key = i.key AND e.execution_id = i.current_execution_id \
          WHERE i.instance_id = ?1";
     let found = db.first(SQL, [instance], |row| {
-        let custom_status: Option<String> = row.get(1)?;
+        // A text for people: how the instance stands is not to depend on it.
+        let custom_status = optional_lossy(row, 1)?;
         let custom_status_version = from_column(row.get::<_, Option<i64>>(2)?.unwrap_or(0));
         let output: Option<String> = row.get(3)?;
         let failure = match row.get_ref(4)? {
@@ -58,7 +60,9 @@ pub(super) fn custom_status(
 ) -> Result<Option<(Option<String>, u64)>, Fault> {
     const SQL: &str = "SELECT c.status, c.version FROM custom_statuses c JOIN instances i ON i.key = c.instance_key \
          WHERE i.instance_id = ?1 AND c.version > ?2";
-    Ok(db.first(SQL, (instance, to_column(last_seen)), |row| Ok((row.get(0)?, from_column(row.get(1)?))))?)
+    Ok(db.first(SQL, (instance, to_column(last_seen)), |row| {
+        Ok((optional_lossy(row, 0)?, from_column(row.get(1)?)))
+    })?)
 }
 
 /// One value of a KV store.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use duroxide_provider::clock::Clock;
-use duroxide_provider::support::Waiters;
+use duroxide_provider::support::{SendGate, Waiters};
 use duroxide_provider::{ProviderError, ProviderErrorKind};
 use tokio::sync::oneshot;
 
@@ -51,6 +51,7 @@ pub struct SqliteProvider {
     clock: Arc<dyn Clock>,
     synchronous: Synchronous,
     facts: Facts,
+    pub(super) sending: SendGate,
 }
 
 impl SqliteProvider {
@@ -138,6 +139,7 @@ impl SqliteProvider {
             clock,
             synchronous,
             facts,
+            sending: SendGate::default(),
         };
         if !readers.is_empty() {
             store.readers = Some(start_readers(readers)?);

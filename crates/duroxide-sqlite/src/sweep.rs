@@ -15,7 +15,7 @@ use duroxide_provider::{FetchedWork, SweepRequest, TagFilter};
 
 use super::db::Db;
 use super::fault::Fault;
-use super::fetch_turn::{self, Candidate, RawTurn, pinned_keys};
+use super::fetch_turn::{self, Candidate, RawTurn, Taken, pinned_keys};
 use super::fetch_work;
 use super::history::rows;
 use super::instance_row::pinned;
@@ -25,6 +25,7 @@ use super::route_work;
 use super::token::UNLOCKED;
 use super::tx::Tx;
 use super::values::{Ms, from_column, to_column};
+use duroxide_provider::support::ByteRoom;
 
 /// What waits and no live node can do.
 pub(super) fn find(db: &Db, now: Ms) -> Result<Vec<UnprocessableWork>, Fault> {
@@ -146,9 +147,13 @@ pub(super) fn fetch_turns(tx: &mut Tx<'_>, request: SweepRequest) -> Result<Vec<
     doomed.sort_unstable();
     doomed.truncate(max_items);
     let like = one_turn(request.lock_timeout, Duration::ZERO, None);
-    let mut turns = Vec::new();
+    let (mut turns, mut room) = (Vec::new(), ByteRoom::for_messages());
     for candidate in doomed {
-        turns.extend(fetch_turn::take(tx, candidate.key, &like)?);
+        match fetch_turn::take(tx, candidate.key, &like, &mut room)? {
+            Taken::Item(turn) => turns.push(turn),
+            Taken::Nothing => {}
+            Taken::NoRoom => break,
+        }
     }
     Ok(turns)
 }
@@ -172,9 +177,13 @@ pub(super) fn fetch_work(tx: &mut Tx<'_>, request: SweepRequest) -> Result<Vec<F
     doomed.sort_unstable();
     doomed.truncate(max_items);
     let like = one_work(request.lock_timeout, Duration::ZERO, None, &TagFilter::Any);
-    let mut work = Vec::new();
+    let (mut work, mut room) = (Vec::new(), ByteRoom::for_work());
     for (ready_at, id) in doomed {
-        work.extend(fetch_work::take(tx, id, ready_at, &like)?);
+        match fetch_work::take(tx, id, ready_at, &like, &mut room)? {
+            Taken::Item(item) => work.push(item),
+            Taken::Nothing => {}
+            Taken::NoRoom => break,
+        }
     }
     Ok(work)
 }

@@ -41,6 +41,14 @@ pub(super) fn to_json<T: serde::Serialize>(value: &T) -> Result<String, Fault> {
         .map_err(|cause| Fault::Invalid(format!("cannot be written as JSON: {}", describe(&cause))))
 }
 
+/// How many bytes a stored text has.
+pub(super) fn text_bytes(stored: ValueRef<'_>) -> usize {
+    match stored {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
+    }
+}
+
 /// The value behind stored JSON. The cause never quotes the text.
 pub(super) fn from_json<T: DeserializeOwned>(stored: ValueRef<'_>) -> Result<T, String> {
     match stored {

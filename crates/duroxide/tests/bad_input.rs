@@ -83,7 +83,15 @@ async fn a_wrong_event_or_cancel_says_why_and_sends_nothing() {
         );
         assert_says(client.cancel_instance("", "r").await, "instance id is empty");
         assert_says(client.cancel_instance("i", large).await, "exceeds limit");
+        assert_says(client.raise_event("a\0b", "e", "").await, "instance id contains a NUL character");
+        assert_says(client.raise_event("i", "e\0", "").await, "event name contains a NUL character");
+        assert_says(client.enqueue_event("a\0b", "q", "").await, "instance id contains a NUL character");
+        assert_says(client.enqueue_event("i", "\0q", "").await, "queue name contains a NUL character");
+        assert_says(client.cancel_instance("a\0b", "r").await, "instance id contains a NUL character");
         assert_untouched(&store).await;
+        // Nothing waits for them to be started either.
+        let stored = admin(&store).health_facts(0).await.expect("facts").expect("both stores have them");
+        assert_eq!(stored.early_messages.count, 0);
         let unknown = client.list_instances_by_status("Sleeping").await;
         assert!(matches!(unknown, Err(ClientError::InvalidInput { .. })), "{unknown:?}");
         let missing = client.delete_instance("nobody", true).await;

@@ -42,6 +42,11 @@ pub fn check_root_instance_id(instance: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks the id of an instance that something is sent to: any that an instance can have, generated ones included.
+pub fn check_instance_id(instance: &str) -> Result<(), String> {
+    check_id("instance id", instance, limits::MAX_INSTANCE_ID_BYTES)
+}
+
 /// Checks the id that a program chose for a child.
 pub fn check_child_instance_id(instance: &str) -> Result<(), String> {
     check_id("sub-orchestration instance id", instance, limits::MAX_INSTANCE_ID_BYTES)?;

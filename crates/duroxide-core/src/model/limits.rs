@@ -21,8 +21,21 @@ pub const MAX_STEP_BYTES: usize = 128 * 1024 * 1024;
 pub const MAX_INBOX_MESSAGES: usize = 1_000_000;
 /// Messages that one fetch takes from an inbox. The rest follow in the next turn.
 pub const MAX_MESSAGES_PER_FETCH: usize = 10_000;
+/// The stored forms of the messages that one fetch of turns brings, of all its instances together, 8 MiB: as much as the
+/// largest payload. The first message comes whatever it weighs; the rest follow in later turns. A turn is in memory as
+/// messages, events and their stored forms, and other instances wait while it is written: both stay small at this size.
+pub const MAX_MESSAGE_BYTES_PER_FETCH: usize = MAX_PAYLOAD_BYTES;
+/// The large messages that the clients of one store have under way, 1 MiB: a quarter of a transaction, so that other calls
+/// wait for little more than the transaction under way. A larger message is sent alone. The others wait as they are, so
+/// that what is sent at once is in memory once and not twice.
+pub const MAX_SENDING_BYTES: usize = 1024 * 1024;
+/// The stored forms of the work items that one fetch brings, 16 MiB: two of the largest payload. The first one comes
+/// whatever it weighs.
+pub const MAX_WORK_BYTES_PER_FETCH: usize = 2 * MAX_PAYLOAD_BYTES;
 /// Events of histories that one fetch brings besides those of its first instance: locks run while they are read.
 pub const MAX_EVENTS_PER_FETCH: u64 = 50_000;
+/// The stored forms of those events, 32 MiB: they are in memory twice while they are decoded.
+pub const MAX_HISTORY_BYTES_PER_FETCH: u64 = 32 * 1024 * 1024;
 /// Messages kept for an instance that has not started are dropped (and counted) after this: 7 days.
 pub const EARLY_MESSAGE_RETENTION_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// The row of a node that nobody has heard of for this long is removed: a day.

@@ -48,8 +48,8 @@ pub use first_input::{FirstInput, start_fingerprint};
 pub(crate) use ids::check_session_id;
 pub use ids::{
     INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, auto_child_id, build_child_instance_id,
-    check_child_instance_id, check_kv_key, check_name, check_payload, check_root_instance_id, check_version,
-    is_auto_generated_sub_orch_id,
+    check_child_instance_id, check_instance_id, check_kv_key, check_name, check_payload,
+    check_root_instance_id, check_version, is_auto_generated_sub_orch_id,
 };
 pub use kv_entry::KvEntry;
 pub use node::{

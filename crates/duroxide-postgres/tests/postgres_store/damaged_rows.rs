@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide::{
+    ActivityContext, Client, HealthOptions, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
+};
 use duroxide_postgres::PostgresProvider;
 
 use crate::programs::PATIENCE;
@@ -30,6 +32,10 @@ async fn node(store: Arc<PostgresProvider>) -> Arc<Runtime> {
             let go = ctx.schedule_wait("go").await;
             drop((queued, session, timer));
             Ok(go)
+        })
+        .register("Parent", |ctx: OrchestrationContext, child: String| async move {
+            let ended = ctx.schedule_sub_orchestration_with_id("Victim", child, "s").await;
+            ended.map_err(|_| "the child failed".to_string())
         })
         .register("Neighbour", |ctx: OrchestrationContext, input: String| async move {
             ctx.schedule_activity("Step", input).await
@@ -206,7 +212,16 @@ impl Setting {
         self.neighbour(format!("{id} second")).await?;
         let looks = async {
             let text = |error: duroxide::ClientError| error.to_string();
-            self.client.health().await.map_err(|error| format!("health: {error}"))?;
+            // Every running instance is looked at, and what can be put back is.
+            let options = HealthOptions { overdue_after: Duration::ZERO, ..HealthOptions::default() };
+            let report =
+                self.client.health_with(&options).await.map_err(|error| format!("health: {error}"))?;
+            for found in report.findings.iter().filter(|found| found.kind.is_repairable()) {
+                let Some(named) = found.instance.as_deref().filter(|named| !named.is_empty()) else {
+                    continue;
+                };
+                self.client.repair(named).await.map_err(|error| format!("a repair of {found:?}: {error}"))?;
+            }
             self.client.list_nodes().await.map_err(|error| format!("nodes: {error}"))?;
             self.client.get_system_metrics().await.map_err(|error| format!("metrics: {error}"))?;
             self.store.list_set_aside().await.map_err(|error| format!("set aside: {error}"))?;
@@ -248,5 +263,50 @@ async fn any_damaged_column_concerns_its_own_instance_alone() {
         }
         assert!(faults.len() < 25, "{faults:#?}");
     }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// Whatever is damaged of a child: once it has ended, its parent has heard of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_parent_of_a_child_that_ends_because_of_damage_is_told() {
+    let setting = Setting::new().await;
+    let all = damages(&setting.raw, &setting.schema).await;
+    let of_child = ["instances", "executions", "history", "inbox", "kv"];
+    let chosen = all.iter().filter(|damage| of_child.contains(&&*damage.table) && !damage.is_of_identity());
+    let (mut ended, mut faults) = (0, Vec::new());
+    for (n, damage) in chosen.enumerate() {
+        let (parent, child) = (format!("p{n}"), format!("c{n}"));
+        setting.client.start_orchestration(&parent, "Parent", child.as_str()).await.expect("started");
+        let begun = async {
+            while setting.client.read_execution_history(&child, 1).await.map_or(0, |events| events.len()) < 5
+            {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        if tokio::time::timeout(SOON, begun).await.is_err() {
+            faults.push(format!("before {damage:?}: a new child does not begin"));
+            break;
+        }
+        if setting.damage(&child, damage).await {
+            drop(setting.client.raise_event(&child, "go", "x").await);
+            // Its end if it has one; what it does not survive is poison after a few attempts.
+            let end = setting.client.wait_for_orchestration(&child, Duration::from_millis(300)).await;
+            if matches!(end, Ok(OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. })) {
+                ended += 1;
+                let told = setting.client.wait_for_orchestration(&parent, SOON).await;
+                if !matches!(
+                    told,
+                    Ok(OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. })
+                ) {
+                    faults.push(format!("{damage:?}: the child {end:?}, the parent {told:?}"));
+                    if faults.len() > 3 {
+                        break;
+                    }
+                }
+            }
+        }
+        drop(setting.client.delete_instance(&parent, true).await);
+    }
+    assert!(ended > 50, "most go on in spite of it: {ended}");
     assert!(faults.is_empty(), "{faults:#?}");
 }

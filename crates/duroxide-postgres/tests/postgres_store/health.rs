@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide::clock::ManualClock;
+use duroxide::providers::{Provider, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{HealthPolicy, Runtime};
 use duroxide::{
     ActivityContext, Client, EventKind, FindingKind, HealthOptions, OrchestrationContext,
     OrchestrationRegistry, RuntimeOptions, TagFilter,
 };
-use duroxide_postgres::PostgresProvider;
+use duroxide_postgres::{PostgresOptions, PostgresProvider};
 
 use crate::programs::PATIENCE;
 use crate::support::{new_schema, open, options, raw};
@@ -170,4 +172,47 @@ async fn what_nobody_takes_is_counted() {
     );
     assert!(report.oldest_ready_turn.is_some() && report.oldest_ready_work.is_some());
     assert!(!report.is_healthy());
+}
+
+#[tokio::test]
+async fn what_waits_for_a_clock_that_was_ahead_is_found() {
+    const NOON_MS: u64 = crate::support::BEGIN_MS;
+    const HOUR_MS: u64 = 3_600_000;
+    let clock = Arc::new(ManualClock::new(NOON_MS));
+    let options = PostgresOptions { clock: Some(clock.clone()), ..options(&new_schema()) };
+    let store = Arc::new(open(options).await);
+    let client = Client::new(store.clone());
+    let ahead = async || {
+        let report = client.health_with(&HealthOptions::default()).await.expect("looked");
+        let found = report.findings.iter().find(|found| found.kind == FindingKind::AheadOfClock);
+        found.map_or(0, |found| found.count)
+    };
+    let start = |instance: &str| WorkItem::StartOrchestration {
+        instance: instance.to_string(),
+        orchestration: "Parent".to_string(),
+        input: String::new(),
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    };
+    clock.set(NOON_MS + HOUR_MS);
+    store.enqueue_for_orchestrator(start("ahead"), None).await.expect("sent");
+    let work = WorkItem::ActivityExecute {
+        instance: "ahead".to_string(),
+        execution_id: 1,
+        id: 2,
+        name: "Work".to_string(),
+        input: String::new(),
+        session_id: None,
+        tag: None,
+    };
+    store.enqueue_for_worker(work).await.expect("queued");
+    assert_eq!(ahead().await, 0, "all of it is ready");
+    clock.set(NOON_MS);
+    assert_eq!(ahead().await, 2);
+    // Half of the tolerance is nothing to speak of.
+    clock.set(NOON_MS + HOUR_MS - 30_000);
+    assert_eq!(ahead().await, 0);
 }

@@ -10,6 +10,7 @@ mod encryption;
 mod full_inboxes;
 mod health;
 mod held_rows;
+mod held_snapshots;
 mod large_turns;
 #[path = "../../../duroxide/tests/faults/many_sessions.rs"]
 mod many_sessions;

@@ -89,11 +89,7 @@ impl State {
         let events = row.current_execution().map(|execution| &execution.events);
         Some(SystemStats {
             history_event_count: count(events.map_or(0, std::collections::BTreeMap::len)),
-            history_size_bytes: events
-                .into_iter()
-                .flat_map(|events| events.values())
-                .map(|event| stored_bytes(event.value()))
-                .sum(),
+            history_size_bytes: row.current_execution().map_or(0, ExecutionRow::stored_bytes),
             queue_pending_count: pending_count(row),
             kv_user_key_count: count(row.kv.len()),
             kv_total_value_bytes: row.kv.values().map(|entry| count(entry.value.len())).sum(),
@@ -127,12 +123,6 @@ impl State {
             .get(instance)
             .ok_or_else(|| ProviderError::not_found(operation, format!("instance '{instance}'")))
     }
-}
-
-fn stored_bytes(event: Result<&Event, &str>) -> u64 {
-    // An undecodable event keeps its place but has no text in this store.
-    let text = event.ok().and_then(|event| serde_json::to_string(event).ok());
-    count(text.map_or(0, |text| text.len()))
 }
 
 /// A length as it is reported.

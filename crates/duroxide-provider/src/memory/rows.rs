@@ -8,6 +8,7 @@ use duroxide_core::{
 };
 use semver::Version;
 
+use crate::stored_bytes::stored_bytes;
 use crate::{ExpiredLock, KvEntry, LockHolder};
 
 /// A time in ms since the epoch. Signed, because messages that are put back come before all others.
@@ -180,6 +181,13 @@ impl ExecutionRow {
         }
     }
 
+    /// What the stored forms of its events would have; one that does not decode has none in this store.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        let bytes: usize =
+            self.events.values().filter_map(|event| event.value().ok()).map(stored_bytes).sum();
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn last_event_id(&self) -> u64 {
         self.events.last_key_value().map_or(0, |(event_id, _)| *event_id)
     }
@@ -307,11 +315,22 @@ impl InstanceRow {
     /// Where a cancel stands: ahead of all others if more messages wait than one fetch takes.
     pub(super) fn ahead_of_deep_inbox(&self, visible_at: Ms) -> Ms {
         match self.inbox.first_key_value() {
-            Some((first, _)) if self.inbox.len() >= limits::MAX_MESSAGES_PER_FETCH => {
-                visible_at.min(first.visible_at.saturating_sub(1))
-            }
+            Some((first, _)) if self.is_inbox_deep() => visible_at.min(first.visible_at.saturating_sub(1)),
             Some(_) | None => visible_at,
         }
+    }
+
+    /// Whether as much waits as one fetch takes, or more. One message alone is no more than a turn may have in its hands.
+    fn is_inbox_deep(&self) -> bool {
+        let mut left = limits::MAX_MESSAGE_BYTES_PER_FETCH;
+        let mut fits = |message: &MessageRow| {
+            let bytes = message.item.value().map_or(0, stored_bytes);
+            let rest = left.checked_sub(bytes);
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        self.inbox.len() >= limits::MAX_MESSAGES_PER_FETCH
+            || (self.inbox.len() > 1 && !self.inbox.values().all(&mut fits))
     }
 
     pub(super) fn timer_count(&self) -> usize {

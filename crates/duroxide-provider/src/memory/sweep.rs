@@ -12,6 +12,7 @@ use super::rows::{InstanceRow, Ms, WorkRow, to_ms};
 use super::state::State;
 use crate::clock::millis;
 use crate::fetch::{one_turn, one_work};
+use crate::room::ByteRoom;
 use crate::{FetchedTurn, FetchedWork, SweepRequest, TagFilter};
 
 impl State {
@@ -54,7 +55,15 @@ impl State {
         doomed.sort();
         doomed.truncate(request.max_items.max(1));
         let like = one_turn(request.lock_timeout, Duration::ZERO, None);
-        doomed.iter().filter_map(|(_, _, id)| self.take_turn(now, id, &like)).collect()
+        let mut room = ByteRoom::for_messages();
+        let mut turns = Vec::new();
+        for (_, _, id) in &doomed {
+            if !room.fits(self.first_message_bytes(now, id)) {
+                break;
+            }
+            turns.extend(self.take_turn(now, id, &like, &mut room));
+        }
+        turns
     }
 
     pub(super) fn fetch_unprocessable_work(&mut self, now: Ms, request: SweepRequest) -> Vec<FetchedWork> {
@@ -74,7 +83,17 @@ impl State {
         doomed.sort_unstable();
         doomed.truncate(request.max_items.max(1));
         let like = one_work(request.lock_timeout, Duration::ZERO, None, &TagFilter::Any);
-        doomed.into_iter().filter_map(|(_, seq)| self.take_work(now, seq, &like)).collect()
+        let mut room = ByteRoom::for_work();
+        let mut work = Vec::new();
+        for (_, seq) in doomed {
+            let bytes = self.work_bytes(seq);
+            if !room.fits(bytes) {
+                break;
+            }
+            room.take(bytes);
+            work.extend(self.take_work(now, seq, &like));
+        }
+        work
     }
 }
 

@@ -13,6 +13,8 @@ use super::ready::Pick;
 use super::rows::{ExecutionRow, InstanceRow, KeptCause, MessageKey, Ms, TurnKey, TurnLock, expired, to_ms};
 use super::state::State;
 use crate::clock::millis;
+use crate::room::{ByteRoom, HistoryRoom, HistorySize};
+use crate::stored_bytes::stored_bytes;
 use crate::{
     FetchedTurn, FilteredOut, GiveBack, HeldHistory, HistoryPart, OrchestrationItem, ProviderError,
     TurnFacts, TurnRequest,
@@ -62,7 +64,7 @@ impl State {
         let mut turns = Vec::new();
         let mut suspects = request.suspects;
         let stopped = !self.early.is_empty() && Protection::UnknownInstancesStopNobody.is_off();
-        let mut room = limits::MAX_EVENTS_PER_FETCH;
+        let (mut histories, mut messages) = (HistoryRoom::default(), ByteRoom::for_messages());
         while turns.len() < request.max_items.max(1) && !stopped {
             let pick = self.ready_turns.oldest(now, suspects.are_admitted(), |key| open_from(request, key));
             let (seq, suspect) = match pick {
@@ -72,11 +74,12 @@ impl State {
             };
             let Some(instance) = self.created.get(&seq).cloned() else { break };
             if !turns.is_empty() {
-                let events = self.events_to_read(&instance, request);
-                let Some(left) = room.checked_sub(events) else { break };
-                room = left;
+                let fits = messages.fits(self.first_message_bytes(now, &instance));
+                if !fits || !histories.take(self.history_to_read(&instance, request)) {
+                    break;
+                }
             }
-            if let Some(turn) = self.take_turn(now, &instance, request) {
+            if let Some(turn) = self.take_turn(now, &instance, request, &mut messages) {
                 turns.push(turn);
                 if suspect {
                     suspects = suspects.after_one();
@@ -86,11 +89,22 @@ impl State {
         Fetched::Items(turns)
     }
 
-    /// How many events a fetch of an instance brings.
-    fn events_to_read(&self, instance: &str, request: &TurnRequest) -> u64 {
-        let Some(row) = self.instances.get(instance) else { return 0 };
+    /// What a fetch of an instance reads of its history.
+    fn history_to_read(&self, instance: &str, request: &TurnRequest) -> HistorySize {
+        let Some(row) = self.instances.get(instance) else { return HistorySize::NOTHING };
         let stored = stored_history(row);
-        if request.held.held(instance) == Some(stored) { 0 } else { stored.last_event_id }
+        if request.held.held(instance) == Some(stored) {
+            return HistorySize::NOTHING;
+        }
+        let bytes = row.current_execution().map_or(0, ExecutionRow::stored_bytes);
+        HistorySize { events: stored.last_event_id, bytes }
+    }
+
+    /// The bytes of the message that a fetch of an instance brings first; 0 if none decodes.
+    pub(super) fn first_message_bytes(&self, now: Ms, instance: &str) -> usize {
+        let Some(row) = self.instances.get(instance) else { return 0 };
+        let mut visible = row.inbox().range(..=last_visible(now));
+        visible.find_map(|(_, message)| message.item.value().ok()).map_or(0, stored_bytes)
     }
 
     /// Locks an instance that is ready. `None` when none of its messages can be admitted.
@@ -99,8 +113,9 @@ impl State {
         now: Ms,
         instance: &str,
         request: &TurnRequest,
+        room: &mut ByteRoom,
     ) -> Option<FetchedTurn> {
-        let admitted = self.admit_messages(now, instance);
+        let admitted = self.admit_messages(now, instance, room);
         if admitted.keys.is_empty() {
             // Also when an expired lock still stood in the row.
             self.instances.get_mut(instance)?.lock = None;
@@ -161,17 +176,21 @@ impl State {
     }
 
     /// The visible messages of an instance; those it can do without and that do not decode are set aside.
-    fn admit_messages(&mut self, now: Ms, instance: &str) -> Admitted {
+    fn admit_messages(&mut self, now: Ms, instance: &str, room: &mut ByteRoom) -> Admitted {
         let mut admitted = Admitted { keys: Vec::new(), items: Vec::new(), error: None };
         let mut aside: Vec<(MessageKey, ItemKind, String)> = Vec::new();
         let Some(row) = self.instances.get_mut(instance) else { return admitted };
-        let last_visible = MessageKey { visible_at: now, position: u64::MAX };
-        for (key, message) in row.inbox().range(..=last_visible) {
+        for (key, message) in row.inbox().range(..=last_visible(now)) {
             if admitted.keys.len() == limits::MAX_MESSAGES_PER_FETCH {
                 break;
             }
             match message.item.value() {
                 Ok(item) => {
+                    let bytes = stored_bytes(item);
+                    if !room.fits(bytes) {
+                        break;
+                    }
+                    room.take(bytes);
                     admitted.keys.push(*key);
                     admitted.items.push(item.clone());
                 }
@@ -238,6 +257,11 @@ impl State {
         self.reindex_turn(&instance);
         Ok(())
     }
+}
+
+/// The end of what is visible.
+fn last_visible(now: Ms) -> MessageKey {
+    MessageKey { visible_at: now, position: u64::MAX }
 }
 
 struct Loaded {

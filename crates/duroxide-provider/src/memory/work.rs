@@ -11,6 +11,8 @@ use super::rows::{KeptCause, Ms, Stored, Suspicion, WorkKey, WorkLock, WorkRoute
 use super::state::{State, check_instance, invalid};
 use super::turns::Fetched;
 use crate::clock::millis;
+use crate::room::ByteRoom;
+use crate::stored_bytes::stored_bytes;
 use crate::{FetchedWork, GiveBack, OrchestrationRef, ProviderError, WaitingByTag, WorkRequest};
 
 /// Checks that an item belongs into the worker queue.
@@ -92,6 +94,7 @@ impl State {
     pub(super) fn fetch_work(&mut self, now: Ms, request: &WorkRequest) -> Fetched<FetchedWork> {
         let mut items = Vec::new();
         let mut suspects = request.suspects;
+        let mut bytes_left = ByteRoom::for_work();
         while items.len() < request.max_items.max(1) {
             let room = self.room_for_session(now, request);
             self.give_up_claims(now, request, suspects, room);
@@ -106,7 +109,12 @@ impl State {
                 }
                 Pick::NotBefore(_) => break,
             };
+            let bytes = self.work_bytes(seq);
+            if !bytes_left.fits(bytes) {
+                break;
+            }
             if let Some(item) = self.take_work(now, seq, request) {
+                bytes_left.take(bytes);
                 items.push(item);
                 if suspect {
                     suspects = suspects.after_one();
@@ -117,6 +125,11 @@ impl State {
         let room = self.room_for_session(now, request);
         self.give_up_claims(now, request, suspects, room);
         Fetched::Items(items)
+    }
+
+    /// The bytes that a fetch of a work item brings; 0 if it does not decode.
+    pub(super) fn work_bytes(&self, seq: u64) -> usize {
+        self.work.get(&seq).and_then(|row| row.item.value().ok()).map_or(0, stored_bytes)
     }
 
     /// Locks a work item that is ready. `None` when it had to be set aside.

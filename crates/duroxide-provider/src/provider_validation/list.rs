@@ -211,6 +211,17 @@ macro_rules! __for_each_provider_validation {
                 a_fetch_takes_a_bounded_number_of_messages,
                 text_comes_back_as_it_was_sent,
             }
+            fetched_bytes {
+                a_fetch_brings_a_bounded_number_of_bytes,
+                a_message_above_the_limit_of_a_fetch_comes_alone,
+                an_attempt_concerns_only_the_bytes_that_came,
+                the_instances_of_a_fetch_share_its_bytes,
+                a_cancel_is_fetched_before_many_bytes,
+                large_messages_of_one_turn_follow_in_order,
+                a_fetch_brings_a_bounded_number_of_bytes_of_work,
+                a_fetch_brings_histories_of_bounded_size,
+                a_start_comes_before_large_messages_that_came_early,
+            }
             timers {
                 a_timer_is_visible_from_its_due_time_on,
                 a_timer_of_the_past_is_visible_at_once,

@@ -24,6 +24,7 @@ pub mod causes;
 pub mod continue_as_new;
 pub mod deletion;
 pub mod dropped_calls;
+pub mod fetched_bytes;
 pub mod handler_routing;
 pub mod health;
 pub mod instance_locking;

@@ -8,7 +8,7 @@ use duroxide_core::{Event, OrchestrationStatus, RecordedFailure, WorkItem, colum
 use super::{Client, ClientError};
 use crate::clock::millis;
 use crate::metric;
-use crate::providers::{Cursor, HealthFacts, InstanceQuery, Overdue, RepairInstance};
+use crate::providers::{Cursor, HealthFacts, InstanceQuery, Overdue, ProviderErrorKind, RepairInstance};
 
 /// What a health check looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub enum FindingKind {
     MissingDispatch,
     /// A child has ended, and its parent was not told. [`Client::repair`] tells it.
     MissingResult,
-    /// A running instance waits for nothing: no message can wake it.
+    /// A running instance waits for nothing: no message can wake it. Or its history cannot be read.
     StuckInstance,
     /// An instance has not begun, and its start is gone.
     LostStart,
@@ -170,8 +170,21 @@ impl Client {
             let page = admin.list_instances_page(&query).await?;
             for info in page.instances {
                 instances_examined += 1;
-                if let Some(examined) = self.examine(&info.instance_id).await? {
-                    findings.extend(findings_of(&info.instance_id, &examined, age(info.updated_at)));
+                match self.examine(&info.instance_id).await {
+                    Ok(Some(examined)) => {
+                        findings.extend(findings_of(&info.instance_id, &examined, age(info.updated_at)));
+                    }
+                    Ok(None) => {}
+                    // One instance that is damaged must not hide what is wrong with the others.
+                    Err(ClientError::Provider(error)) if error.kind() == ProviderErrorKind::Corrupt => {
+                        findings.push(Finding {
+                            kind: FindingKind::StuckInstance,
+                            instance: Some(info.instance_id),
+                            count: 1,
+                            age: Some(age(info.updated_at)),
+                        });
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             match page.next {

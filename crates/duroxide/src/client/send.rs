@@ -1,7 +1,8 @@
 //! Starting instances and sending to them. Once a call returned `Ok`, it is kept.
 
 use duroxide_core::{
-    INITIAL_EXECUTION_ID, WorkItem, check_name, check_payload, check_root_instance_id, check_version, encode,
+    INITIAL_EXECUTION_ID, WorkItem, check_instance_id, check_name, check_payload, check_root_instance_id,
+    check_version, encode,
 };
 use serde::Serialize;
 
@@ -134,20 +135,8 @@ impl Client {
     }
 }
 
-/// Events may go to any instance, generated children included; only its length and form are checked.
-fn check_target(instance: &str) -> Result<(), String> {
-    if instance.len() > duroxide_core::limits::MAX_INSTANCE_ID_BYTES {
-        return Err(format!(
-            "instance id ({} bytes) exceeds limit ({} bytes)",
-            instance.len(),
-            duroxide_core::limits::MAX_INSTANCE_ID_BYTES
-        ));
-    }
-    check_name("instance id", if instance.trim().is_empty() { instance } else { "present" })
-}
-
 fn check_event(instance: &str, what: &str, name: &str, data: &str) -> Result<(), ClientError> {
-    check_target(instance)
+    check_instance_id(instance)
         .and_then(|()| check_name(what, name))
         .and_then(|()| check_payload("event data", data))
         .map_err(ClientError::invalid)
@@ -167,7 +156,7 @@ pub(super) fn enqueue_item(instance: String, queue: String, data: String) -> Res
 
 /// The message of a cancel, checked.
 pub(super) fn cancel_item(instance: String, reason: String) -> Result<WorkItem, ClientError> {
-    check_target(&instance)
+    check_instance_id(&instance)
         .and_then(|()| check_payload("cancel reason", &reason))
         .map_err(ClientError::invalid)?;
     Ok(WorkItem::CancelInstance { instance, reason })

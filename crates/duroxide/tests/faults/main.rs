@@ -16,6 +16,7 @@ mod deadlines;
 mod deployment;
 mod dropped;
 mod error_texts;
+mod forgiveness;
 mod hanging;
 mod injected;
 mod management;
