@@ -13,6 +13,7 @@ pub(crate) fn event_name(event: &Event) -> &'static str {
         K::OrchestrationCancelRequested { .. } => "CancelRequested",
         K::ActivityScheduled { .. } => "ActivityScheduled",
         K::ActivityCompleted { .. } => "ActivityCompleted",
+        K::PatchMarked { .. } => "PatchMarked",
         K::ErrorRecorded { .. } => "ErrorRecorded",
         K::ActivityFailed { .. } => "ActivityFailed",
         K::ActivityCancelRequested { .. } => "ActivityCancelled",

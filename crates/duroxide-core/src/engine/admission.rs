@@ -176,17 +176,7 @@ impl Execution {
                 self.end_start_deadline(id);
                 self.complete(id, ScheduleKind::Activity, Ok(result.clone()))
             }
-            EventKind::ActivityFailed { details } => {
-                self.end_start_deadline(id);
-                let failed = self.failure_of_activity(id, details);
-                self.complete(id, ScheduleKind::Activity, Err(failed))?;
-                match details {
-                    ErrorDetails::Poison { .. } => Err(Stop::Failed(details.clone())),
-                    ErrorDetails::Infrastructure { .. }
-                    | ErrorDetails::Configuration { .. }
-                    | ErrorDetails::Application { .. } => Ok(()),
-                }
-            }
+            EventKind::ActivityFailed { details } => self.activity_failed(id, details),
             EventKind::TimerFired { .. } => {
                 self.complete(id, ScheduleKind::Timer, Ok(String::new()))?;
                 self.start_deadline_passed(id);
@@ -200,18 +190,10 @@ impl Execution {
                 self.complete(id, ScheduleKind::Child, Err(failed))
             }
             EventKind::ExternalEvent { name, data } => {
-                self.arrivals += 1;
-                let delivery = self.events.arrive(name, self.arrivals, data.clone());
-                self.deliver(ScheduleKind::Wait, delivery);
+                self.event_arrived(name, data);
                 Ok(())
             }
-            EventKind::QueueEventDelivered { name, data } => {
-                self.arrivals += 1;
-                check_iterations(self.arrivals)?;
-                let delivery = self.queues.arrive(name, self.arrivals, data.clone());
-                self.deliver(ScheduleKind::Dequeue, delivery);
-                Ok(())
-            }
+            EventKind::QueueEventDelivered { name, data } => self.message_arrived(name, data),
             EventKind::OrchestrationCancelRequested { reason } => {
                 Err(Stop::Failed(ErrorDetails::cancelled(reason)))
             }
@@ -234,12 +216,39 @@ impl Execution {
             | EventKind::CustomStatusUpdated { .. }
             | EventKind::KeyValueSet { .. }
             | EventKind::KeyValueCleared { .. }
+            | EventKind::PatchMarked { .. }
             | EventKind::KeyValuesCarried { .. }
             | EventKind::RetryPolicyRecorded { .. }
             | EventKind::ActivityDeadlinesRecorded { .. }
             | EventKind::KeyValuesCleared => {
                 unreachable!("the program's own events are recorded, not admitted")
             }
+        }
+    }
+
+    fn event_arrived(&mut self, name: &str, data: &str) {
+        self.arrivals += 1;
+        let delivery = self.events.arrive(name, self.arrivals, data.to_string());
+        self.deliver(ScheduleKind::Wait, delivery);
+    }
+
+    fn message_arrived(&mut self, queue: &str, data: &str) -> Result<(), Stop> {
+        self.arrivals += 1;
+        check_iterations(self.arrivals)?;
+        let delivery = self.queues.arrive(queue, self.arrivals, data.to_string());
+        self.deliver(ScheduleKind::Dequeue, delivery);
+        Ok(())
+    }
+
+    fn activity_failed(&mut self, id: u64, details: &ErrorDetails) -> Result<(), Stop> {
+        self.end_start_deadline(id);
+        let failed = self.failure_of_activity(id, details);
+        self.complete(id, ScheduleKind::Activity, Err(failed))?;
+        match details {
+            ErrorDetails::Poison { .. } => Err(Stop::Failed(details.clone())),
+            ErrorDetails::Infrastructure { .. }
+            | ErrorDetails::Configuration { .. }
+            | ErrorDetails::Application { .. } => Ok(()),
         }
     }
 

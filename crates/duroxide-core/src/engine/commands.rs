@@ -3,6 +3,7 @@
 use super::execution::{Execution, Pass, Stop};
 use super::guid::guid;
 use super::mismatch::{unexpected_event, version_mismatch};
+use super::patches;
 use super::record_state::{clear_kv, set_custom_status};
 use super::schedules::ScheduleKind;
 use super::slot::{
@@ -45,6 +46,8 @@ impl Execution {
                 Command::ClearAllKv => {
                     record(pass, None, EventKind::KeyValuesCleared)?;
                 }
+                Command::MarkPatch { id } => patches::mark(id, pass)?,
+                Command::DeprecatePatch { id } => patches::deprecate(&id, pass),
                 Command::Violate { message } => return Err(Stop::violation(message)),
             }
             self.check_history_length(pass)?;

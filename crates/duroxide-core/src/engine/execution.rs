@@ -414,6 +414,7 @@ fn is_admitted(kind: &EventKind) -> bool {
         | EventKind::CustomStatusUpdated { .. }
         | EventKind::KeyValueSet { .. }
         | EventKind::KeyValueCleared { .. }
+        | EventKind::PatchMarked { .. }
         | EventKind::KeyValuesCarried { .. }
         | EventKind::RetryPolicyRecorded { .. }
         | EventKind::ActivityDeadlinesRecorded { .. }

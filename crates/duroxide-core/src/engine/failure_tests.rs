@@ -55,11 +55,10 @@ fn seen(is_child: bool, answer: WorkItem) -> String {
     };
     let handler = Arc::new(Shows { is_child });
     let result = run_turn(Before::Stored { handler, version: "1.0.0".to_string(), history: &[] }, input);
-    match result.turn.outcome {
-        Outcome::Completed { output } => output,
-        Outcome::Failed { details } => format!("failed: {details}"),
-        other => panic!("{other:?}"),
-    }
+    let Outcome::Completed { output } = result.turn.outcome else {
+        panic!("not completed: {:?}", result.turn.outcome)
+    };
+    output
 }
 
 fn of_activity(details: ErrorDetails, error: Option<&str>, panicked: bool) -> String {

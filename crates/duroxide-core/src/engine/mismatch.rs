@@ -99,6 +99,7 @@ pub(super) fn describe(kind: &EventKind) -> String {
         EventKind::KeyValueSet { key, .. } => format!("value for key '{key}'"),
         EventKind::KeyValueCleared { key } => format!("removal of key '{key}'"),
         EventKind::KeyValuesCleared => "removal of all keys".to_string(),
+        EventKind::PatchMarked { id } => format!("patch '{id}'"),
         EventKind::KeyValuesCarried { .. } => "values of the execution before".to_string(),
         EventKind::RetryPolicyRecorded { .. } => "retry policy of an activity".to_string(),
         EventKind::ActivityDeadlinesRecorded { .. } => "deadlines of an activity".to_string(),
@@ -176,6 +177,7 @@ fn fields_of(kind: &EventKind) -> Vec<Field<'_>> {
             vec![text("key", key.as_str()), payload("value", value.as_str())]
         }
         EventKind::KeyValueCleared { key } => vec![text("key", key.as_str())],
+        EventKind::PatchMarked { id } => vec![text("patch id", id.as_str())],
         EventKind::TimerCreated { .. }
         | EventKind::KeyValuesCarried { .. }
         | EventKind::RetryPolicyRecorded { .. }

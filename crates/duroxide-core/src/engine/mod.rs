@@ -23,6 +23,7 @@ mod future;
 mod guid;
 mod handler;
 mod mismatch;
+mod patches;
 mod record_state;
 mod retry;
 mod run;

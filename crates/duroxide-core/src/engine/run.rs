@@ -131,6 +131,8 @@ fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -
     for event in rest {
         if let EventKind::KeyValuesCarried { values } = &event.kind {
             execution.carry_over(values);
+        } else if let EventKind::PatchMarked { id } = &event.kind {
+            execution.desk.view(|view| view.patches.note(id));
         }
     }
     let mut tape =

@@ -27,6 +27,10 @@ pub(super) enum Command {
     ClearKv { key: String, was_set: bool },
     /// Emptied its KV store.
     ClearAllKv,
+    /// Goes the way of a patch.
+    MarkPatch { id: String },
+    /// Passed the place of a patch that has no old way any more.
+    DeprecatePatch { id: String },
     /// Broke a rule that only the engine can report.
     Violate { message: String },
 }

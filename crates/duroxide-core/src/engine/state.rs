@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::patches::Patches;
 use crate::model::{KvEntry, SystemStats};
 
 /// The program's view of its instance.
@@ -21,6 +22,7 @@ pub(super) struct State {
     pub(super) history_event_count: u64,
     pub(super) history_size_bytes: u64,
     pub(super) unread_count: u64,
+    pub(super) patches: Patches,
 }
 
 impl State {

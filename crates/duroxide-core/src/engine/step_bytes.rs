@@ -51,9 +51,13 @@ fn bytes_of(command: &Command) -> usize {
         Command::SetCustomStatus { status } => optional(status),
         Command::SetKv { key, entry, .. } => key.len() + entry.value.len(),
         Command::ClearKv { key, .. } => key.len(),
+        Command::MarkPatch { id } => id.len(),
         // One of a turn, and the last one: an execution can always end.
         Command::ContinueAsNew { .. } | Command::Violate { .. } => 0,
-        Command::Drop { .. } | Command::GiveUp { .. } | Command::ClearAllKv => 0,
+        Command::Drop { .. }
+        | Command::GiveUp { .. }
+        | Command::ClearAllKv
+        | Command::DeprecatePatch { .. } => 0,
     }
 }
 

@@ -198,17 +198,13 @@ pub fn columns_of(item: &WorkItem) -> Columns<'_> {
         }
         WorkItem::ActivityCompleted { execution_id, id, .. }
         | WorkItem::ActivityFailed { execution_id, id, .. }
-        | WorkItem::ActivityErrored { execution_id, id, .. } => {
+        | WorkItem::ActivityErrored { execution_id, id, .. }
+        | WorkItem::SubOrchCompleted { parent_execution_id: execution_id, parent_id: id, .. }
+        | WorkItem::SubOrchFailed { parent_execution_id: execution_id, parent_id: id, .. }
+        | WorkItem::SubOrchErrored { parent_execution_id: execution_id, parent_id: id, .. } => {
             columns.kind = ItemKind::Completion;
             columns.execution_id = Some(*execution_id);
             columns.event_id = Some(*id);
-        }
-        WorkItem::SubOrchCompleted { parent_execution_id, parent_id, .. }
-        | WorkItem::SubOrchFailed { parent_execution_id, parent_id, .. }
-        | WorkItem::SubOrchErrored { parent_execution_id, parent_id, .. } => {
-            columns.kind = ItemKind::Completion;
-            columns.execution_id = Some(*parent_execution_id);
-            columns.event_id = Some(*parent_id);
         }
         WorkItem::TimerFired { execution_id, id, fire_at_ms, .. } => {
             columns.kind = ItemKind::Timer;
@@ -346,6 +342,7 @@ pub fn state_changes(events: &[Event]) -> StateChanges<'_> {
             | EventKind::OrchestrationChained { .. }
             | EventKind::SubOrchestrationScheduled { .. }
             | EventKind::VersionRequested { .. }
+            | EventKind::PatchMarked { .. }
             | EventKind::KeyValuesCarried { .. }
             | EventKind::RetryPolicyRecorded { .. }
             | EventKind::ActivityDeadlinesRecorded { .. }

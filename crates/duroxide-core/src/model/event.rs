@@ -224,6 +224,11 @@ pub enum EventKind {
     },
     /// The program emptied its KV store.
     KeyValuesCleared,
+    /// The program goes the way of a patch. Stands where it asked first.
+    PatchMarked {
+        /// The patch.
+        id: String,
+    },
     /// What the KV store held when the execution began. Stands behind what the program did before its first
     /// wait, so that the first thing scheduled has event id 2; several of them if it is much, and only where
     /// there was something.

@@ -101,6 +101,7 @@ fn open_schedules(events: &[Event]) -> BTreeMap<u64, Open> {
             | EventKind::KeyValueSet { .. }
             | EventKind::KeyValueCleared { .. }
             | EventKind::KeyValuesCleared
+            | EventKind::PatchMarked { .. }
             | EventKind::KeyValuesCarried { .. }
             | EventKind::RetryPolicyRecorded { .. } => {}
         }

@@ -109,6 +109,7 @@ pub fn kept_after_failure(history_delta: &[Event]) -> Option<KeptMessages> {
             | EventKind::KeyValueSet { .. }
             | EventKind::KeyValueCleared { .. }
             | EventKind::KeyValuesCleared
+            | EventKind::PatchMarked { .. }
             | EventKind::KeyValuesCarried { .. } => {}
         }
     }

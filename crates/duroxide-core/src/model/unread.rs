@@ -107,6 +107,7 @@ fn change(event: &Event) -> Option<Change<'_>> {
         | EventKind::KeyValueSet { .. }
         | EventKind::KeyValueCleared { .. }
         | EventKind::KeyValuesCleared
+        | EventKind::PatchMarked { .. }
         | EventKind::KeyValuesCarried { .. } => None,
     }
 }

@@ -24,7 +24,7 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 fn kind() -> impl Strategy<Value = EventKind> {
-    (0..35usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
+    (0..36usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
         let started = history(vec![]).remove(0).kind;
         let fixed = [
             started,
@@ -73,6 +73,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
                 },
             },
             EventKind::ActivityBegun,
+            EventKind::PatchMarked { id: text.clone() },
             EventKind::OrchestrationRepaired { put_back: number, by: text.clone(), at_ms: number },
             EventKind::OrchestrationRedriven { from_execution_id: number, by: text.clone(), at_ms: number },
         ];
@@ -133,6 +134,10 @@ fn programs() -> Vec<Arc<dyn OrchestrationHandler>> {
             drop(child);
             let second = ctx.schedule_activity("A", first).await?;
             ctx.continue_as_new(second).await
+        }),
+        handler(|ctx, _| async move {
+            ctx.deprecate_patch("e");
+            if ctx.patched("A") { ctx.schedule_activity("A", "").await } else { Ok(String::new()) }
         }),
     ]
 }

@@ -16,6 +16,7 @@ mod kv;
 mod limits;
 mod mismatches;
 mod next_execution;
+mod patches;
 mod programs;
 mod queues;
 mod redrive;

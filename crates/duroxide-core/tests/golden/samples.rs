@@ -127,6 +127,7 @@ samples_of! {
     KeyValueSet: EventKind::KeyValueSet { key: s("total"), value: s("99"), last_updated_at_ms: 1_700_000_000_123 };
     KeyValueCleared: EventKind::KeyValueCleared { key: s("total") };
     KeyValuesCleared: EventKind::KeyValuesCleared;
+    PatchMarked: EventKind::PatchMarked { id: s("fraud-check") };
     KeyValuesCarried: EventKind::KeyValuesCarried {
         values: BTreeMap::from([(s("total"), KvEntry { value: s("99"), last_updated_at_ms: 1_700_000_000_123 })]),
     };

@@ -184,6 +184,7 @@ fn check_completions(name: &str, events: &[&Event], findings: &mut Findings) {
             | EventKind::OrchestrationRedriven { .. }
             | EventKind::OrchestrationRepaired { .. }
             | EventKind::ErrorRecorded { .. }
+            | EventKind::PatchMarked { .. }
             | EventKind::KeyValuesCleared => continue,
         };
         let source = event.source_event_id.unwrap_or_default();
