@@ -41,6 +41,8 @@ pub use duroxide_core::{
     RetriedActivity, RetryPolicy, SUB_ORCH_AUTO_PREFIX, Saga, SagaStep, SemverRange, UnprocessableWork,
     build_child_instance_id, current_build_version, is_auto_generated_sub_orch_id,
 };
+#[cfg(feature = "macros")]
+pub use duroxide_macros::{activity, orchestration};
 #[doc(hidden)]
 pub use duroxide_provider::failpoint;
 pub use duroxide_provider::{clock, metric};
@@ -57,6 +59,11 @@ pub use runtime::{ActivityContext, HeartbeatError, OrchestrationDescriptor, Runt
 
 /// What handlers and typed programs return: any error turns into a [`Failure`] by `?`.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// What the code that attributes make uses. No program names it.
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub use app::expansion as __private;
 
 /// A store that is shared.
 pub type ProviderRef = std::sync::Arc<dyn providers::Provider>;

@@ -7,6 +7,7 @@
 //! | `activity_fn`, `orchestration_fn` | plain functions as handlers |
 //! | `shared` | what handlers of one program share: names and state |
 //! | `discovered` | the handlers that attributes have entered into the program's list |
+//! | `expansion` | what the code that attributes make uses |
 //! | `calls` | starting, raising, enqueuing by function and typed name |
 //! | `run` | one instance, to wait for and to send to |
 //! | `errors` | what can go wrong outside of an orchestration |
@@ -17,6 +18,9 @@ mod builder;
 mod calls;
 mod discovered;
 mod errors;
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod expansion;
 mod functions;
 mod orchestration_fn;
 mod run;

@@ -20,7 +20,7 @@ pub trait ActivityParameter {}
     message = "this function is not an orchestration: its first parameter is `{Self}`",
     label = "not an orchestration",
     note = "an orchestration is `async fn name(ctx: OrchestrationContext, input: In) -> Result<Out, E>`",
-    note = "use `ctx.call` for an activity"
+    note = "use `ctx.call` in an orchestration for an activity"
 )]
 pub trait OrchestrationParameter {}
 
@@ -36,4 +36,6 @@ impl OrchestrationParameter for OrchestrationContext {}
 )]
 pub trait AppError: Serialize + DeserializeOwned + Debug + Display + Send + Sync + 'static {}
 
+// The text above, and not which of these is missing in the words of its crate.
+#[diagnostic::do_not_recommend]
 impl<E: Serialize + DeserializeOwned + Debug + Display + Send + Sync + 'static> AppError for E {}

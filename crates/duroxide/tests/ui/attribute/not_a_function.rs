@@ -1,0 +1,7 @@
+#[duroxide::activity]
+struct Greeter;
+
+#[duroxide::orchestration]
+mod handlers {}
+
+fn main() {}
