@@ -15,6 +15,7 @@ async fn hello(ctx: OrchestrationContext, name: String) -> Result<String> {
 }
 
 #[tokio::main]
+#[expect(clippy::print_stdout, reason = "an example shows what happens")]
 async fn main() -> Result<()> {
     let app = Duroxide::open("sqlite:hello.db").await?;
     println!("{}", app.run(hello, "hello-1", "world".to_string()).await?);

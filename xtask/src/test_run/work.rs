@@ -77,14 +77,19 @@ fn soak(stage: Stage<'_>, built: &Built) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs each example and looks at how it ended.
+/// Runs each example and looks at how it ended. The files that they write begin empty and are no part of the tree.
 fn examples(stage: Stage<'_>, built: &Built) -> Result<(), String> {
+    let directory = stage.root.join("target/example-files");
+    if directory.exists() {
+        std::fs::remove_dir_all(&directory).map_err(|cause| format!("{}: {cause}", directory.display()))?;
+    }
+    std::fs::create_dir_all(&directory).map_err(|cause| format!("{}: {cause}", directory.display()))?;
     let mut examples: Vec<&Program> = built.of_kind(Kind::Example).collect();
     examples.sort_by(|one, other| one.name.cmp(&other.name));
     for example in examples {
         let name = &example.name;
         let mut command = plain(&example.path);
-        stage.finish_within(EXAMPLE_LIMIT, &format!("example {name}"), command.current_dir(stage.root))?;
+        stage.finish_within(EXAMPLE_LIMIT, &format!("example {name}"), command.current_dir(&directory))?;
     }
     Ok(())
 }

@@ -7,12 +7,16 @@ use super::{File, Finding};
 ///
 /// Read from the top: what stands lower is built on what stands above it, so that there is no cycle. A store does not
 /// see the runtime or another store, and the engine sees neither.
-const GRAPH: [(&str, &[&str]); 10] = [
+const GRAPH: [(&str, &[&str]); 11] = [
     ("duroxide-core", &[]),
     ("duroxide-provider", &["duroxide-core"]),
     ("duroxide-sqlite", &["duroxide-core", "duroxide-provider"]),
     ("duroxide-postgres", &["duroxide-core", "duroxide-provider"]),
-    ("duroxide", &["duroxide-core", "duroxide-provider", "duroxide-sqlite", "duroxide-postgres"]),
+    ("duroxide-macros", &[]),
+    (
+        "duroxide",
+        &["duroxide-core", "duroxide-macros", "duroxide-provider", "duroxide-sqlite", "duroxide-postgres"],
+    ),
     ("private-postgres", &[]),
     ("duroxide-sim", &["duroxide-core", "duroxide"]),
     ("duroxide-bench", &["duroxide-core", "duroxide-postgres", "duroxide", "private-postgres"]),

@@ -50,6 +50,6 @@ pub use slot::{SYSCALL_PREFIX, TraceLine};
 pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};
 pub use typed::{
     ActivityParameter, AppError, Call, CallError, Child, CompensationFailed, ContinueAs, Elapsed, EventName,
-    Failure, FunctionName, FunctionNames, Logger, MalformedPayload, NamedTwice, OrchestrationParameter,
-    QueueName, Saga, SagaStep, unnamed_orchestration,
+    Failure, FunctionName, FunctionNames, JoinAll, Logger, MalformedPayload, NamedTwice,
+    OrchestrationParameter, QueueName, Saga, SagaStep, TryJoinAll, unnamed_orchestration,
 };

@@ -93,7 +93,9 @@ impl Builder {
         Fut: Future<Output = Result<Out, E>>,
     {
         drop(function);
-        self.name_activity::<F>(name)
+        let mut named = self.name_activity::<F>(name);
+        named.problems.extend(functions::check_declared("activity", name).err());
+        named
     }
 
     /// Registers version 1.0.0 of an orchestration under its stored name.
@@ -147,7 +149,9 @@ impl Builder {
         Fut: Future<Output = Result<Out, E>>,
     {
         drop(function);
-        self.name_orchestration::<F>(name, version)
+        let mut named = self.name_orchestration::<F>(name, version);
+        named.problems.extend(functions::check_declared("orchestration", name).err());
+        named
     }
 
     /// Registers handlers of the text-based API besides.

@@ -22,3 +22,8 @@ pub(super) fn check<F>(what: &str, name: &str) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// Why a handler cannot be declared under a name. The registries say it of handlers that are registered.
+pub(super) fn check_declared(what: &str, name: &str) -> Result<(), String> {
+    if name.is_empty() { Err(format!("{what} name is empty")) } else { Ok(()) }
+}
