@@ -37,10 +37,12 @@ fn payload_bytes(item: &WorkItem) -> usize {
         | WorkItem::ContinueAsNew { .. }
         | WorkItem::ActivityCompleted { .. }
         | WorkItem::ActivityFailed { .. }
+        | WorkItem::ActivityErrored { .. }
         | WorkItem::ActivityBegun { .. }
         | WorkItem::TimerFired { .. }
         | WorkItem::SubOrchCompleted { .. }
         | WorkItem::SubOrchFailed { .. }
+        | WorkItem::SubOrchErrored { .. }
         | WorkItem::Redriven { .. }
         | WorkItem::Repaired { .. }
         | WorkItem::ActivityExecute { .. }
