@@ -239,7 +239,8 @@ impl Builder {
         let unset = self.shared.set(shared);
         debug_assert!(unset.is_ok(), "a builder is built once");
         let store = match self.source {
-            Source::Url(url) => open_store(&url).await?,
+            // Boxed, because connecting to a server is a large future.
+            Source::Url(url) => Box::pin(open_store(&url)).await?,
             Source::Store(store) => store,
         };
         let options = RuntimeOptions {

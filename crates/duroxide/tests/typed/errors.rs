@@ -74,9 +74,9 @@ async fn check_order(answers: &[&str], expected: Result<u32, CallError<OrderErro
             .await
             .expect("it starts");
         let result = app.run(order, "o-1", of.clone()).await;
-        let result = result.map_err(|error| match error {
-            RunError::Call(error) => error,
-            other => panic!("{other}"),
+        let result = result.map_err(|error| {
+            let RunError::Call(error) = error else { panic!("{error}") };
+            error
         });
         assert_eq!(result, expected);
         assert_eq!(diary.lines().len(), charges);

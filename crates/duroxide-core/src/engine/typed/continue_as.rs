@@ -41,7 +41,8 @@ impl OrchestrationContext {
             }
             (Some(named), Ok(input)) => {
                 let version = named.version.as_ref().map(ToString::to_string);
-                drop(self.next_execution(input, version));
+                // It takes effect when called; what it returns never resolves.
+                let _never = self.next_execution(input, version);
             }
         }
         ContinueAs { output: PhantomData }

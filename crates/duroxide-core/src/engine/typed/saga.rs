@@ -58,8 +58,8 @@ impl<T: DeserializeOwned, E: AppError> SagaStep for Call<T, E> {
 }
 
 impl<T: DeserializeOwned, E: AppError> SagaStep for Child<T, E> {
-    fn compensate(self) -> impl Future<Output = Result<(), Failure>> + Send {
-        async move { self.await.map(drop).map_err(Failure::from) }
+    async fn compensate(self) -> Result<(), Failure> {
+        self.await.map(drop).map_err(Failure::from)
     }
 }
 
