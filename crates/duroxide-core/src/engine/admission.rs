@@ -156,6 +156,7 @@ impl Execution {
 
     /// What an admitted event changes; the same at replay and live.
     pub(super) fn apply(&mut self, source: Option<u64>, event: &EventKind) -> Result<(), Stop> {
+        let _in_turn = self.wake.in_turn();
         let id = source.unwrap_or_default();
         match event {
             EventKind::ActivityBegun => {

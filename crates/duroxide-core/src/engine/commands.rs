@@ -7,7 +7,7 @@ use super::patches;
 use super::record_state::{clear_kv, set_custom_status};
 use super::schedules::ScheduleKind;
 use super::slot::{
-    CallOptions, Command, Failed, Resolution, RetryRequest, Schedule, Slot, Syscall, TotalTimeout,
+    CallOptions, Command, Failed, Issued, Resolution, RetryRequest, Schedule, Slot, Syscall, TotalTimeout,
 };
 use super::subscriptions::Delivery;
 use super::tape::Recorded;
@@ -28,31 +28,38 @@ const PARENT_DROPPED: &str = "parent dropped sub-orchestration future";
 const LATEST_MS: u64 = i64::MAX.cast_unsigned();
 
 impl Execution {
-    pub(super) fn carry_out(&mut self, commands: Vec<Command>, pass: &mut Pass<'_>) -> Result<(), Stop> {
-        for command in commands {
-            match command {
-                Command::Schedule { slot, what } => self.schedule(slot, what, pass)?,
-                Command::Drop { slot } => self.cancel(&slot, pass)?,
-                Command::GiveUp { slot } => self.give_up(&slot, pass)?,
-                Command::Detach { name, version, instance, input } => {
-                    self.detach(name, version, instance, input, pass)?;
-                }
-                Command::ContinueAsNew { input, version, custom_status } => {
-                    return Err(continue_as_new(input, version, custom_status, pass));
-                }
-                Command::SetCustomStatus { status } => set_custom_status(status, pass)?,
-                Command::SetKv { key, entry, key_count } => self.set_kv(key, entry, key_count, pass)?,
-                Command::ClearKv { key, was_set } => clear_kv(key, was_set, pass)?,
-                Command::ClearAllKv => {
-                    record(pass, None, EventKind::KeyValuesCleared)?;
-                }
-                Command::MarkPatch { id } => patches::mark(id, pass)?,
-                Command::DeprecatePatch { id } => patches::deprecate(&id, pass),
-                Command::Violate { message } => return Err(Stop::violation(message)),
-            }
+    pub(super) fn carry_out(&mut self, commands: Vec<Issued>, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        for Issued { command, at } in commands {
+            self.last_command = Some(at);
+            self.carry_out_one(command, pass).map_err(|stop| stop.caused_at(at))?;
             self.check_history_length(pass)?;
         }
         Ok(())
+    }
+
+    fn carry_out_one(&mut self, command: Command, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        match command {
+            Command::Schedule { slot, what } => self.schedule(slot, what, pass),
+            Command::Drop { slot } => self.cancel(&slot, pass),
+            Command::GiveUp { slot } => self.give_up(&slot, pass),
+            Command::Detach { name, version, instance, input } => {
+                self.detach(name, version, instance, input, pass)
+            }
+            Command::ContinueAsNew { input, version, custom_status } => {
+                Err(continue_as_new(input, version, custom_status, pass))
+            }
+            Command::SetCustomStatus { status } => set_custom_status(status, pass),
+            Command::SetKv { key, entry, key_count } => self.set_kv(key, entry, key_count, pass),
+            Command::ClearKv { key, was_set } => clear_kv(key, was_set, pass),
+            Command::ClearAllKv => record(pass, None, EventKind::KeyValuesCleared).map(drop),
+            Command::MarkPatch { id } => patches::mark(id, pass),
+            Command::DeprecatePatch { id } => {
+                patches::deprecate(&id, pass);
+                Ok(())
+            }
+            Command::Unnamed { text } => Err(Stop::Unnamed(text)),
+            Command::Violate { message } => Err(Stop::violation(message)),
+        }
     }
 
     fn schedule(&mut self, slot: Arc<Slot>, what: Schedule, pass: &mut Pass<'_>) -> Result<(), Stop> {

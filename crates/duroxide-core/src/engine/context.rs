@@ -41,6 +41,7 @@ impl OrchestrationContext {
         Self { desk, identity }
     }
 
+    #[track_caller]
     pub(super) fn schedule<T>(
         &self,
         what: Schedule,
@@ -72,6 +73,7 @@ impl OrchestrationContext {
     // ---- Activities ----
 
     /// Runs an activity somewhere in the cluster, at least once.
+    #[track_caller]
     pub fn schedule_activity(
         &self,
         name: impl Into<String>,
@@ -82,6 +84,7 @@ impl OrchestrationContext {
     }
 
     /// [`Self::schedule_activity`] with typed input and output.
+    #[track_caller]
     pub fn schedule_activity_typed<In: Serialize, Out: DeserializeOwned + 'static>(
         &self,
         name: impl Into<String>,
@@ -96,6 +99,7 @@ impl OrchestrationContext {
     }
 
     /// Runs an activity on the worker that owns the session.
+    #[track_caller]
     pub fn schedule_activity_on_session(
         &self,
         name: impl Into<String>,
@@ -109,6 +113,7 @@ impl OrchestrationContext {
     }
 
     /// [`Self::schedule_activity_on_session`] with typed input and output.
+    #[track_caller]
     pub fn schedule_activity_on_session_typed<In: Serialize, Out: DeserializeOwned + 'static>(
         &self,
         name: impl Into<String>,
@@ -126,6 +131,7 @@ impl OrchestrationContext {
     // ---- Time ----
 
     /// Waits for a while; the deadline survives crashes.
+    #[track_caller]
     pub fn schedule_timer(&self, delay: Duration) -> DurableFuture<()> {
         self.schedule(Schedule::Timer { delay_ms: duration_ms(delay) }, |_| ())
     }
@@ -133,6 +139,7 @@ impl OrchestrationContext {
     // ---- Events ----
 
     /// Waits for an event: the Nth wait for a name gets the Nth event of that name.
+    #[track_caller]
     pub fn schedule_wait(&self, name: impl Into<String>) -> DurableFuture<String> {
         self.schedule(Schedule::Wait { name: name.into() }, event_data)
     }
@@ -140,6 +147,7 @@ impl OrchestrationContext {
     /// [`Self::schedule_wait`] with typed data.
     ///
     /// Data of another type unwinds at the await, where `catch_unwind` can catch it.
+    #[track_caller]
     pub fn schedule_wait_typed<T: DeserializeOwned + 'static>(
         &self,
         name: impl Into<String>,
@@ -150,6 +158,7 @@ impl OrchestrationContext {
     }
 
     /// Takes the next message of a queue, first in, first out.
+    #[track_caller]
     pub fn dequeue_event(&self, queue: impl Into<String>) -> DurableFuture<String> {
         self.schedule(Schedule::Dequeue { queue: queue.into() }, event_data)
     }
@@ -157,6 +166,7 @@ impl OrchestrationContext {
     /// [`Self::dequeue_event`] with typed data.
     ///
     /// Data of another type unwinds at the await, where `catch_unwind` can catch it.
+    #[track_caller]
     pub fn dequeue_event_typed<T: DeserializeOwned + 'static>(
         &self,
         queue: impl Into<String>,
@@ -168,12 +178,14 @@ impl OrchestrationContext {
 
     /// The older name of [`Self::dequeue_event`].
     #[deprecated(note = "use dequeue_event")]
+    #[track_caller]
     pub fn schedule_wait_persistent(&self, queue: impl Into<String>) -> DurableFuture<String> {
         self.dequeue_event(queue)
     }
 
     /// The older name of [`Self::dequeue_event_typed`].
     #[deprecated(note = "use dequeue_event_typed")]
+    #[track_caller]
     pub fn schedule_wait_persistent_typed<T: DeserializeOwned + 'static>(
         &self,
         queue: impl Into<String>,
@@ -184,6 +196,7 @@ impl OrchestrationContext {
     // ---- Children ----
 
     /// Runs another orchestration as a child and waits for its result.
+    #[track_caller]
     pub fn schedule_sub_orchestration(
         &self,
         name: impl Into<String>,
@@ -193,6 +206,7 @@ impl OrchestrationContext {
     }
 
     /// A child with an id of its own.
+    #[track_caller]
     pub fn schedule_sub_orchestration_with_id(
         &self,
         name: impl Into<String>,
@@ -203,6 +217,7 @@ impl OrchestrationContext {
     }
 
     /// A child of a given version; `None` leaves it to the version policy.
+    #[track_caller]
     pub fn schedule_sub_orchestration_versioned(
         &self,
         name: impl Into<String>,
@@ -213,6 +228,7 @@ impl OrchestrationContext {
     }
 
     /// A child of a given version with an id of its own.
+    #[track_caller]
     pub fn schedule_sub_orchestration_versioned_with_id(
         &self,
         name: impl Into<String>,
@@ -224,6 +240,7 @@ impl OrchestrationContext {
     }
 
     /// A child with typed input and output.
+    #[track_caller]
     pub fn schedule_sub_orchestration_typed<In: Serialize, Out: DeserializeOwned + 'static>(
         &self,
         name: impl Into<String>,
@@ -238,6 +255,7 @@ impl OrchestrationContext {
     }
 
     /// A child with an id of its own and typed input and output.
+    #[track_caller]
     pub fn schedule_sub_orchestration_with_id_typed<In: Serialize, Out: DeserializeOwned + 'static>(
         &self,
         name: impl Into<String>,
@@ -252,6 +270,7 @@ impl OrchestrationContext {
         }
     }
 
+    #[track_caller]
     pub(super) fn child_by_name(
         &self,
         name: String,
@@ -273,6 +292,7 @@ impl OrchestrationContext {
     // ---- Detached starts ----
 
     /// Starts an instance and does not wait for it. If the id exists, nothing happens.
+    #[track_caller]
     pub fn schedule_orchestration(
         &self,
         name: impl Into<String>,
@@ -283,6 +303,7 @@ impl OrchestrationContext {
     }
 
     /// [`Self::schedule_orchestration`] with typed input.
+    #[track_caller]
     pub fn schedule_orchestration_typed<In: Serialize>(
         &self,
         name: impl Into<String>,
@@ -293,6 +314,7 @@ impl OrchestrationContext {
     }
 
     /// Starts an instance of a given version and does not wait for it.
+    #[track_caller]
     pub fn schedule_orchestration_versioned(
         &self,
         name: impl Into<String>,
@@ -309,6 +331,7 @@ impl OrchestrationContext {
     }
 
     /// [`Self::schedule_orchestration_versioned`] with typed input.
+    #[track_caller]
     pub fn schedule_orchestration_versioned_typed<In: Serialize>(
         &self,
         name: impl Into<String>,
@@ -327,11 +350,13 @@ impl OrchestrationContext {
     /// Ends this execution and starts the next one of the same instance with a fresh history.
     ///
     /// Takes effect when called, also without `.await`; the future never resolves.
+    #[track_caller]
     pub fn continue_as_new(&self, input: impl Into<String>) -> ContinuedAsNew {
         self.next_execution(input.into(), None)
     }
 
     /// [`Self::continue_as_new`] with typed input.
+    #[track_caller]
     pub fn continue_as_new_typed<In: Serialize>(&self, input: &In) -> ContinuedAsNew {
         match encode(input) {
             Ok(input) => self.next_execution(input, None),
@@ -343,6 +368,7 @@ impl OrchestrationContext {
     }
 
     /// [`Self::continue_as_new`] as another version.
+    #[track_caller]
     pub fn continue_as_new_versioned(
         &self,
         version: impl Into<String>,
@@ -351,6 +377,7 @@ impl OrchestrationContext {
         self.next_execution(input.into(), Some(version.into()))
     }
 
+    #[track_caller]
     pub(super) fn next_execution(&self, input: String, version: Option<String>) -> ContinuedAsNew {
         self.desk.change(|view, commands| {
             let custom_status = view.custom_status.clone();
@@ -362,11 +389,13 @@ impl OrchestrationContext {
     // ---- Deterministic values ----
 
     /// A random UUID (version 4), the same at every replay.
+    #[track_caller]
     pub fn new_guid(&self) -> DurableFuture<Text> {
         self.schedule(Schedule::Syscall(Syscall::NewGuid), |result| result)
     }
 
     /// The time of the turn that asks, the same at every replay.
+    #[track_caller]
     pub fn utc_now(&self) -> DurableFuture<Result<SystemTime, String>> {
         self.schedule(Schedule::Syscall(Syscall::UtcNow), |result| {
             let text = result?;

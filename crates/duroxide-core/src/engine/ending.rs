@@ -143,7 +143,7 @@ fn within_limit(stop: Stop) -> Stop {
         Stop::Errored { details, error } => Stop::Errored { details: details.within_limit(), error },
         Stop::Nondeterministic(diff) => Stop::Nondeterministic(error_within_limit(diff)),
         Stop::Panicked(message) => Stop::Panicked(error_within_limit(message)),
-        Stop::Completed(_) | Stop::ContinuedAsNew { .. } => stop,
+        Stop::Completed(_) | Stop::ContinuedAsNew { .. } | Stop::Unnamed(_) => stop,
     }
 }
 
@@ -165,6 +165,11 @@ fn outcome_of(stop: Stop, identity: &Identity) -> (Outcome, Ending) {
             };
             (Outcome::Nondeterministic { diff }, Ending::failed(details))
         }
+        // The turn is given back instead of being ended.
+        Stop::Unnamed(message) => (
+            Outcome::Unnamed { message: message.clone() },
+            Ending::failed(ErrorDetails::orchestration_failed(message)),
+        ),
         Stop::Panicked(message) => {
             let details = ErrorDetails::Application {
                 kind: AppErrorKind::Panicked,

@@ -3,11 +3,10 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use semver::Version;
 
@@ -15,12 +14,14 @@ use super::asking::KvQuestion;
 use super::behaviour::Behaviour;
 use super::context::Identity;
 use super::deadlines::StartDeadlines;
+use super::guards::Guards;
 use super::mismatch::unexpected_event;
 use super::schedules::Schedules;
 use super::slot::Desk;
 use super::subscriptions::Subscriptions;
 use super::tape::{Recorded, Tape, stored_bytes};
 use super::turn::DropReason;
+use super::wake::RootWake;
 use super::{HandlerError, OrchestrationContext, OrchestrationHandler};
 use crate::model::limits::{MAX_HISTORY_EVENTS, MAX_IDLE_WAKES_PER_TURN};
 use crate::model::{
@@ -37,7 +38,12 @@ pub struct Execution {
     pub(super) parent: Option<ParentLink>,
     pub(super) desk: Arc<Desk>,
     program: Option<Program>,
-    wake: Arc<RootWake>,
+    pub(super) wake: Arc<RootWake>,
+    pub(super) guards: Guards,
+    /// The events up to the last turn, if they are kept.
+    pub(super) kept_events: Option<Vec<Event>>,
+    /// The line of the program that gave the last command.
+    pub(super) last_command: Option<&'static Location<'static>>,
     pub(super) schedules: Schedules,
     pub(super) events: Subscriptions,
     pub(super) queues: Subscriptions,
@@ -85,6 +91,8 @@ pub(super) enum Stop {
     },
     Nondeterministic(String),
     Panicked(String),
+    /// The program called a function that has no name on this node: nothing of the turn counts.
+    Unnamed(String),
 }
 
 impl Stop {
@@ -110,27 +118,13 @@ pub(super) struct Actions {
     pub(super) scheduled: usize,
 }
 
-#[derive(Default)]
-struct RootWake {
-    woken: AtomicBool,
-}
-
-impl Wake for RootWake {
-    fn wake(self: Arc<Self>) {
-        self.woken.store(true, Ordering::Relaxed);
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.woken.store(true, Ordering::Relaxed);
-    }
-}
-
 impl Execution {
     /// The execution that `started` begins. The program does not run before [`Self::settle`].
     pub(super) fn new(
         handler: Arc<dyn OrchestrationHandler>,
         started: &Event,
         execution_id: u64,
+        guards: Guards,
     ) -> Result<Self, String> {
         let EventKind::OrchestrationStarted {
             name,
@@ -163,6 +157,9 @@ impl Execution {
             desk,
             program: Some(program),
             wake: Arc::default(),
+            guards,
+            kept_events: None,
+            last_command: None,
             schedules: Schedules::default(),
             events: Subscriptions::default(),
             queues: Subscriptions::default(),
@@ -217,6 +214,11 @@ impl Execution {
         self.history_bytes
     }
 
+    /// The events up to the last turn, if they are kept ([`Guards::keep_events`]).
+    pub fn kept_events(&self) -> Option<&[Event]> {
+        self.kept_events.as_deref()
+    }
+
     /// The number of the execution.
     pub fn execution_id(&self) -> u64 {
         self.identity.execution_id
@@ -238,7 +240,8 @@ impl Execution {
         self.settle(pass)?;
         while let Some(event) = pass.tape.take() {
             if !is_admitted(&event.kind) {
-                return Err(Stop::Nondeterministic(unexpected_event(event)));
+                let diff = unexpected_event(event) + &self.after_last_command();
+                return Err(Stop::Nondeterministic(diff));
             }
             self.last_timestamp_ms = self.last_timestamp_ms.max(event.timestamp_ms);
             // What the program did then, it did at the time of the event that it did it about.
@@ -274,18 +277,23 @@ impl Execution {
 
     /// Lets the program run until it waits, recording what it does.
     pub(super) fn settle(&mut self, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        let _in_turn = self.wake.in_turn();
         let mut idle_wakes = 0usize;
         self.desk.begin_step();
         loop {
-            self.wake.woken.store(false, Ordering::Relaxed);
+            self.wake.reset();
             self.note_size(pass);
-            let polled = self.poll();
+            let Polled { result, fault } = self.poll();
             let commands = self.desk.take_commands();
             let did_something = !commands.is_empty();
-            match polled {
-                Ok(Poll::Pending) => self.carry_out(commands, pass)?,
+            match result {
+                Ok(Poll::Pending) => {
+                    self.carry_out(commands, pass)?;
+                    self.check_poll(fault)?;
+                }
                 Ok(Poll::Ready(result)) => {
                     self.carry_out(commands, pass)?;
+                    self.check_poll(fault)?;
                     return Err(self.returned(result, pass));
                 }
                 Err(panicked) => {
@@ -297,8 +305,8 @@ impl Execution {
                     return Err(panicked);
                 }
             }
-            if !self.wake.woken.load(Ordering::Relaxed) {
-                return Ok(());
+            if !self.wake.is_woken() {
+                return self.check_waits(pass);
             }
             idle_wakes = if did_something { 0 } else { idle_wakes + 1 };
             if idle_wakes > MAX_IDLE_WAKES_PER_TURN {
@@ -312,7 +320,8 @@ impl Execution {
 
     fn returned(&self, result: Result<String, HandlerError>, pass: &Pass<'_>) -> Stop {
         if let Some(next) = pass.tape.peek() {
-            return Stop::Nondeterministic(format!("{}: it has returned", unexpected_event(next)));
+            let diff = format!("{}: it has returned{}", unexpected_event(next), self.after_last_command());
+            return Stop::Nondeterministic(diff);
         }
         match result {
             Ok(output) => match check_payload("orchestration output", &output) {
@@ -333,12 +342,31 @@ impl Execution {
         }
     }
 
-    fn poll(&mut self) -> Result<Poll<Result<String, HandlerError>>, Stop> {
+    fn poll(&mut self) -> Polled {
         let program = self.program.as_mut().expect("the program is taken down only when the execution ends");
         let waker = Waker::from(self.wake.clone());
-        let polled =
-            catch_unwind(AssertUnwindSafe(|| program.as_mut().poll(&mut Context::from_waker(&waker))));
-        polled.map_err(|payload| Stop::Panicked(panic_text(payload)))
+        let mut polled = None;
+        let mut poll = || {
+            let mut context = Context::from_waker(&waker);
+            polled = Some(catch_unwind(AssertUnwindSafe(|| program.as_mut().poll(&mut context))));
+        };
+        let fault = match &self.guards.polls {
+            Some(guard) => guard.poll(&mut poll),
+            None => {
+                poll();
+                None
+            }
+        };
+        let result = polled.expect("a guard runs the poll").map_err(|payload| self.panicked(payload));
+        Polled { result, fault }
+    }
+
+    fn panicked(&self, payload: Box<dyn Any + Send>) -> Stop {
+        let text = panic_text(payload);
+        match self.guards.polls.as_ref().and_then(|guard| guard.fault_of_panic(&text)) {
+            Some(fault) => self.not_durable(&fault),
+            None => Stop::Panicked(text),
+        }
     }
 
     /// Takes the program down; what its destructors do has no effect.
@@ -363,6 +391,13 @@ impl Execution {
         }
         Ok(())
     }
+}
+
+/// How one poll of the program ended.
+struct Polled {
+    result: Result<Poll<Result<String, HandlerError>>, Stop>,
+    /// What the guard found.
+    fault: Option<String>,
 }
 
 impl Drop for Execution {

@@ -2,6 +2,7 @@
 //!
 //! Inputs are compared but never quoted: the text reaches logs and other people than the data may.
 
+use super::turn::{Outcome, Turn};
 use crate::model::{Event, EventKind};
 
 /// The code did something other than what the history has next; `source` is the event that it answers.
@@ -18,6 +19,28 @@ pub(super) fn schedule_mismatch(recorded: &Event, source: Option<u64>, current: 
 /// The history has an event that the code did not cause.
 pub(super) fn unexpected_event(recorded: &Event) -> String {
     format!("{}does nothing there", recorded_but_now(recorded))
+}
+
+/// What a replay of a turn did otherwise, if anything.
+pub(super) fn turn_difference(live: &Turn, replayed: &Turn) -> Option<String> {
+    if live == replayed {
+        return None;
+    }
+    if let Outcome::Nondeterministic { diff } = &replayed.outcome {
+        return Some(diff.clone());
+    }
+    let differs = |(one, other): &(&Event, &Event)| {
+        one.kind != other.kind || one.source_event_id != other.source_event_id
+    };
+    let (count, other_count) = (live.events.len(), replayed.events.len());
+    Some(match live.events.iter().zip(&replayed.events).find(differs) {
+        Some((event, other)) => schedule_mismatch(event, other.source_event_id, &other.kind),
+        None if count > other_count => unexpected_event(&live.events[other_count]),
+        None if count < other_count => {
+            format!("the code now also asks for {}", describe(&replayed.events[count].kind))
+        }
+        None => "the same events, but another outcome".to_string(),
+    })
 }
 
 /// The version that a schedule asks for is not the recorded one.

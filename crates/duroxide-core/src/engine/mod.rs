@@ -20,6 +20,7 @@ mod execution;
 #[cfg(test)]
 mod failure_tests;
 mod future;
+mod guards;
 mod guid;
 mod handler;
 mod mismatch;
@@ -37,15 +38,20 @@ mod subscriptions;
 mod tape;
 mod turn;
 mod typed;
+mod wake;
 
 pub use asking::{AskingTurn, KvAnswer, KvQuestion, Step, run_turn, run_turn_with};
 pub use combinators::{Either2, Either3};
 pub use context::{ContinuedAsNew, OrchestrationContext};
 pub use execution::{Execution, panic_text};
 pub use future::DurableFuture;
+pub use guards::{Guards, PollGuard};
 pub use handler::{HandlerError, OrchestrationHandler};
 pub use retry::RetriedActivity;
-pub use run::{StoredExecution, TurnResult, begin_turn, cancel_without_handler, end_without_handler};
+pub use run::{
+    StoredExecution, TurnResult, begin_guarded_turn, begin_turn, cancel_without_handler, end_without_handler,
+    verify_turn,
+};
 pub use slot::{SYSCALL_PREFIX, TraceLine};
 pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};
 pub use typed::{

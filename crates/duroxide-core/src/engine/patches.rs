@@ -32,6 +32,7 @@ impl OrchestrationContext {
     ///
     /// True where the program runs for the first time; that is recorded. While a history is replayed, true exactly if it
     /// holds the record. The first answer for an id holds for the whole execution.
+    #[track_caller]
     pub fn patched(&self, id: &str) -> bool {
         let is_replaying = self.is_replaying();
         self.desk.change(|view, commands| {
@@ -49,6 +50,7 @@ impl OrchestrationContext {
 
     /// Stands where [`Self::patched`] stood, once no execution goes the old way any more: histories with the record still
     /// replay, and new ones get none.
+    #[track_caller]
     pub fn deprecate_patch(&self, id: &str) {
         self.desk.push(Command::DeprecatePatch { id: id.to_string() });
     }

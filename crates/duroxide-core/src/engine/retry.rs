@@ -24,6 +24,7 @@ impl OrchestrationContext {
     ///
     /// The last failure is the result. An attempt that takes longer than the policy's timeout gives
     /// `timeout: activity timed out`, which is retried only with [`RetriedActivity::retry_timeouts`].
+    #[track_caller]
     pub fn schedule_activity_with_retry(
         &self,
         name: impl Into<String>,
@@ -35,6 +36,7 @@ impl OrchestrationContext {
     }
 
     /// [`Self::schedule_activity_with_retry`] with typed input and output.
+    #[track_caller]
     pub fn schedule_activity_with_retry_typed<In: Serialize, Out: DeserializeOwned + 'static>(
         &self,
         name: impl Into<String>,
@@ -45,6 +47,7 @@ impl OrchestrationContext {
     }
 
     /// [`Self::schedule_activity_with_retry`] with every attempt in the same session.
+    #[track_caller]
     pub fn schedule_activity_with_retry_on_session(
         &self,
         name: impl Into<String>,
@@ -57,6 +60,7 @@ impl OrchestrationContext {
     }
 
     /// [`Self::schedule_activity_with_retry_on_session`] with typed input and output.
+    #[track_caller]
     pub fn schedule_activity_with_retry_on_session_typed<In: Serialize, Out: DeserializeOwned + 'static>(
         &self,
         name: impl Into<String>,
@@ -67,6 +71,7 @@ impl OrchestrationContext {
         self.retried_typed(name.into(), input, policy, Some(session_id.into()))
     }
 
+    #[track_caller]
     fn retried_typed<In: Serialize, Out: DeserializeOwned + 'static>(
         &self,
         name: String,
@@ -79,6 +84,7 @@ impl OrchestrationContext {
         self.retried(call, policy, output)
     }
 
+    #[track_caller]
     fn retried<T: 'static>(
         &self,
         call: Result<Call, String>,
@@ -224,6 +230,7 @@ impl Timer {
 impl Attempts {
     /// Schedules the first attempt and records the policy. `timer` bounds the attempt from now on; without one its
     /// time begins when the call is polled.
+    #[track_caller]
     fn begin(&self, timer: Option<Arc<Slot>>) -> Begun {
         let running = self.schedule(self.first.clone());
         let what = Schedule::RetryPolicy {

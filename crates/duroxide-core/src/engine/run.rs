@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::OrchestrationHandler;
-use super::asking::Step;
+use super::asking::{KvAnswer, KvQuestion, Step, run_turn_with};
 use super::behaviour::Behaviour;
 use super::context::Identity;
 use super::ending::{Leftovers, OpenWork, drop_after_end, end, finish, outlives_execution};
 use super::execution::{Actions, Execution, Pass, Stop};
-use super::mismatch::damaged_history;
+use super::guards::Guards;
+use super::mismatch::{damaged_history, turn_difference};
 use super::schedules::ScheduleKind;
 use super::start::{append_start, starts, take_start, unknown_start};
 use super::tape::Tape;
@@ -44,11 +45,17 @@ impl TurnResult {
 ///
 /// A cancel among the messages comes before all of them, and before the program: one that never waits cannot outrun
 /// it.
-pub fn begin_turn(before: Before<'_>, mut input: TurnInput) -> Step<'_> {
+pub fn begin_turn(before: Before<'_>, input: TurnInput) -> Step<'_> {
+    begin_guarded_turn(before, input, Guards::default())
+}
+
+/// [`begin_turn`] with guards against programs that wait for what is not durable.
+pub fn begin_guarded_turn(before: Before<'_>, mut input: TurnInput, guards: Guards) -> Step<'_> {
     let cancel = take_cancel(&mut input.messages);
     match (before, cancel) {
-        (Before::Held(execution), cancel) => {
+        (Before::Held(mut execution), cancel) => {
             input.messages.splice(0..0, cancel);
+            execution.guards = guards;
             run_held(*execution, input)
         }
         (Before::Stored { history, .. }, cancel) if has_ended(history) => {
@@ -61,7 +68,7 @@ pub fn begin_turn(before: Before<'_>, mut input: TurnInput) -> Step<'_> {
         }
         (Before::Stored { handler, version, history }, cancel) => {
             input.messages.extend(cancel);
-            run_stored(handler, version, history, input)
+            run_stored(handler, version, history, input, guards)
         }
     }
 }
@@ -71,9 +78,11 @@ fn run_stored(
     version: String,
     history: &[Event],
     input: TurnInput,
+    guards: Guards,
 ) -> Step<'_> {
-    let Some(started) = history.first() else { return run_first(handler, version, input) };
-    match check_ids(history).and_then(|()| Execution::new(handler, started, input.execution_id)) {
+    let Some(started) = history.first() else { return run_first(handler, version, input, guards) };
+    let execution_id = input.execution_id;
+    match check_ids(history).and_then(|()| Execution::new(handler, started, execution_id, guards)) {
         Ok(execution) => run_replayed(execution, history, input),
         Err(diff) => Step::done(end_history(Stop::Nondeterministic(diff), history, input)),
     }
@@ -140,6 +149,9 @@ fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -
     execution.pinned = pinned_version_of(history);
     tape.pinned.clone_from(&execution.pinned);
     let mut pass = Pass { tape, actions: Actions::default() };
+    if execution.guards.keep_events {
+        execution.kept_events = Some(history.to_vec());
+    }
     match execution.replay(&mut pass) {
         Ok(()) => {
             execution.last_event_id = pass.tape.next_event_id().saturating_sub(1);
@@ -162,7 +174,12 @@ fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -
     }
 }
 
-fn run_first<'a>(handler: Arc<dyn OrchestrationHandler>, version: String, mut input: TurnInput) -> Step<'a> {
+fn run_first<'a>(
+    handler: Arc<dyn OrchestrationHandler>,
+    version: String,
+    mut input: TurnInput,
+    guards: Guards,
+) -> Step<'a> {
     let Some(start) = take_start(&mut input.messages, input.execution_id) else {
         return Step::done(TurnResult::without_execution(Turn::new(Outcome::NotStarted)));
     };
@@ -174,13 +191,16 @@ fn run_first<'a>(handler: Arc<dyn OrchestrationHandler>, version: String, mut in
     tape.bytes = 0;
     tape.pinned.clone_from(&metadata.pinned_duroxide_version);
     let mut pass = Pass { tape, actions: Actions::default() };
-    let mut execution = match Execution::new(handler, &started, input.execution_id) {
+    let mut execution = match Execution::new(handler, &started, input.execution_id, guards) {
         Ok(execution) => execution,
         Err(diff) => unreachable!("the event was built as a start: {diff}"),
     };
     let carried = carried_values(input.kv);
     for values in &carried {
         execution.carry_over(values);
+    }
+    if execution.guards.keep_events {
+        execution.kept_events = Some(Vec::new());
     }
     let settled = execution.settle(&mut pass);
     for values in carried {
@@ -237,6 +257,9 @@ pub(super) fn admit_all<'a>(
     turn.traces = execution.desk.take_traces();
     turn.metadata = metadata;
     let turn = finish(turn, pass.tape, pass.actions);
+    if let Some(kept) = execution.kept_events.as_mut() {
+        kept.extend_from_slice(&turn.events);
+    }
     if turn.metadata.pinned_duroxide_version.is_some() {
         execution.pinned.clone_from(&turn.metadata.pinned_duroxide_version);
     }
@@ -251,6 +274,9 @@ pub(super) fn end_execution(
     metadata: ExecutionMetadata,
 ) -> TurnResult {
     execution.take_down();
+    if let Stop::Unnamed(message) = stop {
+        return TurnResult::without_execution(Turn::new(Outcome::Unnamed { message }));
+    }
     let children = execution
         .schedules
         .open_ids(ScheduleKind::Child)
@@ -282,8 +308,37 @@ pub(super) fn end_execution(
     TurnResult::without_execution(turn)
 }
 
+/// Runs a turn once more, from its history, and compares. Gives the turn that refuses the program if it did something
+/// else, for a reason that is not in the history.
+///
+/// `history` is what the turn began with and `input` what it was given; `answer` gives what it was told about other
+/// instances.
+pub fn verify_turn(
+    live: &Turn,
+    handler: Arc<dyn OrchestrationHandler>,
+    version: &str,
+    history: &[Event],
+    input: TurnInput,
+    answer: impl FnMut(&KvQuestion) -> KvAnswer,
+) -> Option<TurnResult> {
+    let before = |history| Before::Stored { handler: handler.clone(), version: version.to_string(), history };
+    let refused = input.clone();
+    let replayed = run_turn_with(before(history), input.clone(), answer).turn;
+    let difference = turn_difference(live, &replayed)?;
+    // A replay of what the turn recorded names the line.
+    let recorded: Vec<Event> = history.iter().chain(&live.events).cloned().collect();
+    let without_messages = TurnInput { messages: Vec::new(), ..input };
+    let again = run_turn_with(before(&recorded), without_messages, |_| Ok(None)).turn;
+    let difference = if let Outcome::Nondeterministic { diff } = again.outcome { diff } else { difference };
+    let diff = format!("a replay of the turn that just ran did something else: {difference}");
+    Some(end_history(Stop::Nondeterministic(error_within_limit(diff)), history, refused))
+}
+
 /// Ends an execution whose code does not fit its history, or stopped in the middle of it.
 fn end_history(stop: Stop, history: &[Event], input: TurnInput) -> TurnResult {
+    if let Stop::Unnamed(message) = stop {
+        return TurnResult::without_execution(Turn::new(Outcome::Unnamed { message }));
+    }
     let stored = StoredExecution {
         instance: input.instance,
         execution_id: input.execution_id,

@@ -52,6 +52,7 @@ pub(super) enum Found {
 #[derive(Default)]
 pub(super) struct Schedules {
     entries: Vec<Entry>,
+    open: usize,
 }
 
 impl Schedules {
@@ -60,7 +61,19 @@ impl Schedules {
         while self.entries.len() <= index {
             self.entries.push(Entry::Nothing);
         }
-        self.entries[index] = Entry::Open(kind, slot);
+        self.replace(event_id, Entry::Open(kind, slot));
+    }
+
+    /// Whether anything is open.
+    pub(super) fn any_open(&self) -> bool {
+        self.open > 0
+    }
+
+    fn replace(&mut self, event_id: u64, entry: Entry) {
+        let now_open = matches!(entry, Entry::Open(..));
+        let before = std::mem::replace(&mut self.entries[index(event_id)], entry);
+        self.open += usize::from(now_open);
+        self.open -= usize::from(matches!(before, Entry::Open(..)));
     }
 
     pub(super) fn find(&self, event_id: u64, kind: ScheduleKind) -> Found {
@@ -94,11 +107,11 @@ impl Schedules {
     }
 
     pub(super) fn complete(&mut self, event_id: u64, kind: ScheduleKind) {
-        self.entries[index(event_id)] = Entry::Completed(kind);
+        self.replace(event_id, Entry::Completed(kind));
     }
 
     pub(super) fn cancel(&mut self, event_id: u64, kind: ScheduleKind) {
-        self.entries[index(event_id)] = Entry::Cancelled(kind);
+        self.replace(event_id, Entry::Cancelled(kind));
     }
 
     /// The slot of an open schedule.

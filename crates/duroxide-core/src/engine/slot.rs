@@ -1,5 +1,6 @@
 //! What a durable future and the engine share: the commands of the program, and one slot per future.
 
+use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -31,8 +32,36 @@ pub(super) enum Command {
     MarkPatch { id: String },
     /// Passed the place of a patch that has no old way any more.
     DeprecatePatch { id: String },
+    /// Called a function that has no name on this node.
+    Unnamed { text: String },
     /// Broke a rule that only the engine can report.
     Violate { message: String },
+}
+
+/// A command with the line of the program that gave it.
+pub(super) struct Issued {
+    pub(super) command: Command,
+    pub(super) at: &'static Location<'static>,
+}
+
+impl Issued {
+    /// `at` is where the command was given; what is about a schedule is told by the line of the schedule.
+    fn new(command: Command, at: &'static Location<'static>) -> Self {
+        let at = match &command {
+            Command::Schedule { slot, .. } | Command::Drop { slot } | Command::GiveUp { slot } => slot.at,
+            Command::Detach { .. }
+            | Command::ContinueAsNew { .. }
+            | Command::SetCustomStatus { .. }
+            | Command::SetKv { .. }
+            | Command::ClearKv { .. }
+            | Command::ClearAllKv
+            | Command::MarkPatch { .. }
+            | Command::DeprecatePatch { .. }
+            | Command::Unnamed { .. }
+            | Command::Violate { .. } => at,
+        };
+        Self { command, at }
+    }
 }
 
 /// Something that a program can schedule and wait for.
@@ -122,7 +151,7 @@ pub(super) struct Desk {
 
 #[derive(Default)]
 struct DeskState {
-    commands: Vec<Command>,
+    commands: Vec<Issued>,
     traces: Vec<TraceLine>,
     replaying: bool,
     closed: bool,
@@ -133,7 +162,7 @@ struct DeskState {
 impl DeskState {
     /// Looks at the commands after the first `before` and gives those that have no effect. What is recorded was within
     /// the limits of its time.
-    fn refuse(&mut self, before: usize) -> Vec<Command> {
+    fn refuse(&mut self, before: usize) -> Vec<Issued> {
         if self.closed {
             self.commands.split_off(before)
         } else if self.replaying {
@@ -150,6 +179,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[track_caller]
     pub(super) fn push(&self, command: Command) {
         self.change(|_view, commands| commands.push(command));
     }
@@ -160,11 +190,14 @@ impl Desk {
     }
 
     /// Changes the program's view and records how, as one step.
+    #[track_caller]
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State, &mut Vec<Command>) -> T) -> T {
         let mut state = self.lock();
         let before = state.commands.len();
-        let DeskState { view, commands, .. } = &mut *state;
-        let result = change(view, commands);
+        let mut given = Vec::new();
+        let result = change(&mut state.view, &mut given);
+        let at = Location::caller();
+        state.commands.extend(given.into_iter().map(|command| Issued::new(command, at)));
         let refused = state.refuse(before);
         // A waker in a slot may be the program's own code: it is dropped outside the lock.
         drop(state);
@@ -177,7 +210,7 @@ impl Desk {
         look(&mut self.lock().view)
     }
 
-    pub(super) fn take_commands(&self) -> Vec<Command> {
+    pub(super) fn take_commands(&self) -> Vec<Issued> {
         std::mem::take(&mut self.lock().commands)
     }
 
@@ -195,7 +228,8 @@ impl Desk {
     pub(super) fn activity_of(&self, scheduled: &Arc<Slot>) -> Option<(String, String)> {
         let state = self.lock();
         state.commands.iter().rev().find_map(|command| {
-            let Command::Schedule { slot, what: Schedule::Activity { name, input, .. } } = command else {
+            let Command::Schedule { slot, what: Schedule::Activity { name, input, .. } } = &command.command
+            else {
                 return None;
             };
             Arc::ptr_eq(slot, scheduled).then(|| (name.clone(), input.clone()))
@@ -225,6 +259,8 @@ impl Desk {
 /// Where the engine puts the result that a durable future takes.
 pub(super) struct Slot {
     state: Mutex<SlotState>,
+    /// The line of the program that scheduled it.
+    at: &'static Location<'static>,
 }
 
 struct SlotState {
@@ -324,19 +360,26 @@ impl Failed {
 }
 
 impl Slot {
+    #[track_caller]
     pub(super) fn new(is_activity: bool) -> Arc<Self> {
-        Self::with(None, ActivityDeadlines::default(), is_activity)
+        Self::with(None, ActivityDeadlines::default(), is_activity, Location::caller())
     }
 
     /// The slot of a later attempt, with the options of the first.
     pub(super) fn later_attempt(first: &Arc<Self>, attempt: u32) -> Arc<Self> {
-        let slot = Self::with(first.tag(), first.deadlines(), true);
+        let slot = Self::with(first.tag(), first.deadlines(), true, first.at);
         slot.lock().retry_of = Some(RetryOf { first: first.clone(), attempt });
         slot
     }
 
-    fn with(tag: Option<String>, deadlines: ActivityDeadlines, is_activity: bool) -> Arc<Self> {
+    fn with(
+        tag: Option<String>,
+        deadlines: ActivityDeadlines,
+        is_activity: bool,
+        at: &'static Location<'static>,
+    ) -> Arc<Self> {
         Arc::new(Self {
+            at,
             state: Mutex::new(SlotState {
                 event_id: 0,
                 subject: String::new(),

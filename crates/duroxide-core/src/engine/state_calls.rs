@@ -10,11 +10,13 @@ impl OrchestrationContext {
     // ---- Custom status ----
 
     /// Sets the custom status, which clients see with a version that grows by one each time.
+    #[track_caller]
     pub fn set_custom_status(&self, status: impl Into<String>) {
         self.change_custom_status(Some(status.into()));
     }
 
     /// Takes the custom status back. That is a change too and has a version of its own.
+    #[track_caller]
     pub fn reset_custom_status(&self) {
         self.change_custom_status(None);
     }
@@ -24,6 +26,7 @@ impl OrchestrationContext {
         self.desk.view(|view| view.custom_status.clone())
     }
 
+    #[track_caller]
     fn change_custom_status(&self, status: Option<String>) {
         self.desk.change(|view, commands| {
             view.custom_status.clone_from(&status);
@@ -34,6 +37,7 @@ impl OrchestrationContext {
     // ---- KV store ----
 
     /// Sets a value of the instance's KV store. It survives continue-as-new and the end of the instance.
+    #[track_caller]
     pub fn set_kv_value(&self, key: impl Into<String>, value: impl Into<String>) {
         let (key, value) = (key.into(), value.into());
         self.desk.change(|view, commands| {
@@ -50,6 +54,7 @@ impl OrchestrationContext {
 
     /// [`Self::set_kv_value`] with a typed value, stored as JSON. A value without a JSON form fails the
     /// orchestration.
+    #[track_caller]
     pub fn set_kv_value_typed<T: Serialize + ?Sized>(&self, key: impl Into<String>, value: &T) {
         match kv_to_json(value) {
             Ok(json) => self.set_kv_value(key, json),
@@ -79,6 +84,7 @@ impl OrchestrationContext {
     }
 
     /// Removes a value of the instance's KV store.
+    #[track_caller]
     pub fn clear_kv_value(&self, key: impl Into<String>) {
         let key = key.into();
         self.desk.change(|view, commands| {
@@ -89,6 +95,7 @@ impl OrchestrationContext {
     }
 
     /// Empties the instance's KV store.
+    #[track_caller]
     pub fn clear_all_kv_values(&self) {
         self.desk.change(|view, commands| {
             view.clear_all();
@@ -98,6 +105,7 @@ impl OrchestrationContext {
 
     /// Removes the values that were last set before `updated_before_ms`, and says how many. A value's time is that
     /// of the turn that set it, as it is recorded; a replay finds the same.
+    #[track_caller]
     pub fn prune_kv_values_updated_before(&self, updated_before_ms: u64) -> usize {
         self.desk.change(|view, commands| {
             let is_old = |entry: &KvEntry| entry.last_updated_at_ms < updated_before_ms;
@@ -113,6 +121,7 @@ impl OrchestrationContext {
 
     /// A committed value in the KV store of any instance, as of the turn that asks; the same at every replay.
     /// `None` where the instance or the key does not exist.
+    #[track_caller]
     pub fn get_kv_value_from_instance(
         &self,
         instance: impl Into<String>,
@@ -125,6 +134,7 @@ impl OrchestrationContext {
 
     /// [`Self::get_kv_value_from_instance`] with a typed value. An error begins `KV deserialization error` if
     /// the value is of another type.
+    #[track_caller]
     pub fn get_kv_value_from_instance_typed<T: DeserializeOwned + 'static>(
         &self,
         instance: impl Into<String>,
@@ -139,6 +149,7 @@ impl OrchestrationContext {
 
     /// How large the instance is, the same at every replay: the history up to where the program was last resumed,
     /// what has arrived and not been read, and the KV store as it is now. Always `Some`.
+    #[track_caller]
     pub fn get_system_stats(&self) -> Option<SystemStats> {
         Some(self.desk.view(|view| view.stats()))
     }

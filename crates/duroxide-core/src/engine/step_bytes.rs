@@ -4,7 +4,7 @@
 //! what continue-as-new carries over: the program has no say in them. Each message begins a new count, so that it does not
 //! depend on how many of them a turn was given.
 
-use super::slot::{Command, Schedule};
+use super::slot::{Command, Issued, Schedule};
 use crate::model::limits::MAX_STEP_BYTES;
 use crate::protection::Protection;
 
@@ -18,18 +18,20 @@ pub(super) struct StepBytes {
 impl StepBytes {
     /// Counts the commands after the first `counted`. Above the limit none of them is left but the failure. Gives what
     /// is to be dropped.
-    pub(super) fn count(&mut self, commands: &mut Vec<Command>, counted: usize) -> Vec<Command> {
+    pub(super) fn count(&mut self, commands: &mut Vec<Issued>, counted: usize) -> Vec<Issued> {
         if self.is_over {
             return commands.split_off(counted);
         }
-        let bytes: usize = commands.iter().skip(counted).map(bytes_of).sum();
+        let bytes: usize = commands.iter().skip(counted).map(|issued| bytes_of(&issued.command)).sum();
         self.written = self.written.saturating_add(bytes);
         self.is_over = self.written > MAX_STEP_BYTES && !Protection::TurnsHaveALimit.is_off();
         // One value that is too large by itself is left to its own check, which says which it is.
         if !self.is_over || bytes > MAX_STEP_BYTES {
             return Vec::new();
         }
-        std::mem::replace(commands, vec![Command::Violate { message: too_much(self.written) }])
+        let Some(at) = commands.last().map(|issued| issued.at) else { return Vec::new() };
+        let command = Command::Violate { message: too_much(self.written) };
+        std::mem::replace(commands, vec![Issued { command, at }])
     }
 }
 
@@ -53,7 +55,7 @@ fn bytes_of(command: &Command) -> usize {
         Command::ClearKv { key, .. } => key.len(),
         Command::MarkPatch { id } => id.len(),
         // One of a turn, and the last one: an execution can always end.
-        Command::ContinueAsNew { .. } | Command::Violate { .. } => 0,
+        Command::ContinueAsNew { .. } | Command::Violate { .. } | Command::Unnamed { .. } => 0,
         Command::Drop { .. }
         | Command::GiveUp { .. }
         | Command::ClearAllKv

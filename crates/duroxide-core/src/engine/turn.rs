@@ -8,6 +8,7 @@ use super::{Execution, OrchestrationHandler};
 use crate::model::{ErrorDetails, Event, ExecutionMetadata, KvEntry, ScheduledActivityIdentifier, WorkItem};
 
 /// What a turn is run on.
+#[derive(Debug, Clone)]
 pub struct TurnInput {
     /// The instance.
     pub instance: String,
@@ -63,6 +64,11 @@ pub enum Outcome {
     /// The handler panicked.
     Panicked {
         /// The panic's text.
+        message: String,
+    },
+    /// The program called a function that has no name on this node; nothing was done.
+    Unnamed {
+        /// Which function, and how to give it a name.
         message: String,
     },
     /// The history had ended before; nothing was done.
@@ -140,7 +146,7 @@ impl Turn {
     /// Whether the execution has ended.
     pub fn is_end(&self) -> bool {
         match self.outcome {
-            Outcome::Waiting | Outcome::NotStarted => false,
+            Outcome::Waiting | Outcome::NotStarted | Outcome::Unnamed { .. } => false,
             Outcome::Completed { .. }
             | Outcome::Failed { .. }
             | Outcome::ContinuedAsNew

@@ -48,6 +48,11 @@ pub enum BounceCause {
         /// The text of the panic. It may quote what a user sent, so it is never logged.
         message: String,
     },
+    /// The program called a function that has no name on the node.
+    FunctionWithoutName {
+        /// Which function, and how to give it a name.
+        text: String,
+    },
     /// The store refused the commit of the turn because of what it holds.
     CommitRefused {
         /// What the store said. It names no values.
@@ -71,6 +76,7 @@ impl BounceCause {
             Self::NoStart => Self::NoStart,
             Self::Nondeterministic { diff } => Self::Nondeterministic { diff: cut(diff) },
             Self::Panicked { message } => Self::Panicked { message: cut(message) },
+            Self::FunctionWithoutName { text } => Self::FunctionWithoutName { text: cut(text) },
             Self::CommitRefused { error } => Self::CommitRefused { error: cut(error) },
         }
     }
@@ -95,6 +101,7 @@ impl BounceCause {
             | Self::Undecodable { .. }
             | Self::NoStart
             | Self::Nondeterministic { .. }
+            | Self::FunctionWithoutName { .. }
             | Self::CommitRefused { .. } => self.to_string(),
         }
     }
@@ -112,6 +119,7 @@ impl BounceCause {
             | Self::NoStart
             | Self::Nondeterministic { .. }
             | Self::Panicked { .. }
+            | Self::FunctionWithoutName { .. }
             | Self::CommitRefused { .. } => None,
         }
     }
@@ -135,6 +143,7 @@ impl fmt::Display for BounceCause {
                 write!(f, "the code of the node that fetched it does not fit the history: {diff}")
             }
             Self::Panicked { message } => write!(f, "processing the turn panicked: {message}"),
+            Self::FunctionWithoutName { text } => f.write_str(text),
             Self::CommitRefused { error } => {
                 write!(f, "the store does not accept what the turn writes: {error}")
             }

@@ -124,6 +124,13 @@ impl ErrorDetails {
         }
     }
 
+    /// Why something was poisoned, without the messages in question. For display alone.
+    pub fn poison_cause(&self) -> Option<&str> {
+        let Self::Poison { message, .. } = self else { return None };
+        let (cause, _messages) = message.strip_prefix("cause: ")?.split_once("; messages: [")?;
+        Some(cause)
+    }
+
     /// The text that a program sees where it awaits the failed thing.
     pub fn display_message(&self) -> String {
         match self {

@@ -11,6 +11,7 @@ mod driver;
 mod endings;
 mod events;
 mod garbage;
+mod guards;
 mod health;
 mod kv;
 mod limits;

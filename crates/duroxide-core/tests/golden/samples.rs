@@ -238,6 +238,7 @@ samples_of! {
     NoStart: BounceCause::NoStart;
     Nondeterministic: BounceCause::Nondeterministic { diff: s("schedule mismatch") };
     Panicked: BounceCause::Panicked { message: s("index out of bounds") };
+    FunctionWithoutName: BounceCause::FunctionWithoutName { text: s("'ship' has no name here") };
     CommitRefused: BounceCause::CommitRefused { error: s("value too long") };
 }}
 

@@ -19,7 +19,9 @@ use crate::providers::Provider;
 use crate::runtime::registry::{
     ActivityRegistry, ActivityRegistryBuilder, OrchestrationRegistry, OrchestrationRegistryBuilder,
 };
-use crate::runtime::{ActivityContext, OnNondeterminism, Runtime, RuntimeOptions};
+use crate::runtime::{
+    ActivityContext, ForeignWakes, OnNondeterminism, Runtime, RuntimeOptions, VerifyReplay,
+};
 
 /// The version of an orchestration that is registered without one.
 const DEFAULT_VERSION: &str = "1.0.0";
@@ -37,6 +39,8 @@ pub struct Builder {
     options: RuntimeOptions,
     routing: Option<CapabilityRouting>,
     on_nondeterminism: Option<OnNondeterminism>,
+    foreign_wakes: Option<ForeignWakes>,
+    verify_replay: Option<VerifyReplay>,
     problems: Vec<String>,
 }
 
@@ -67,6 +71,8 @@ impl Builder {
             options: RuntimeOptions::default(),
             routing: None,
             on_nondeterminism: None,
+            foreign_wakes: None,
+            verify_replay: None,
             problems: Vec::new(),
         }
     }
@@ -190,7 +196,7 @@ impl Builder {
     /// How the runtime behaves.
     ///
     /// Fields for which a new program has another default than the text-based API keep that: see
-    /// [`Self::capability_routing`] and [`Self::on_nondeterminism`].
+    /// [`Self::capability_routing`], [`Self::on_nondeterminism`], [`Self::foreign_wakes`] and [`Self::verify_replay`].
     pub fn options(self, options: RuntimeOptions) -> Self {
         Self { options, ..self }
     }
@@ -204,6 +210,16 @@ impl Builder {
     /// node with other code may fit.
     pub fn on_nondeterminism(self, what: OnNondeterminism) -> Self {
         Self { on_nondeterminism: Some(what), ..self }
+    }
+
+    /// What happens to a program that something other than a durable future wakes. [`ForeignWakes::Fail`] by default.
+    pub fn foreign_wakes(self, what: ForeignWakes) -> Self {
+        Self { foreign_wakes: Some(what), ..self }
+    }
+
+    /// Whether every turn is replayed after it ran. [`VerifyReplay::Debug`] by default.
+    pub fn verify_replay(self, when: VerifyReplay) -> Self {
+        Self { verify_replay: Some(when), ..self }
     }
 
     /// Opens the store and runs the handlers.
@@ -246,6 +262,8 @@ impl Builder {
         let options = RuntimeOptions {
             capability_routing: self.routing.unwrap_or(CapabilityRouting::Handlers),
             on_nondeterminism: self.on_nondeterminism.unwrap_or(OnNondeterminism::HandBack),
+            foreign_wakes: self.foreign_wakes.unwrap_or(ForeignWakes::Fail),
+            verify_replay: self.verify_replay.unwrap_or(VerifyReplay::Debug),
             ..self.options
         };
         Ok(Parts { store, activities, orchestrations, names, options })

@@ -15,6 +15,7 @@ use super::lasting::lasting;
 use super::live::LiveExecutions;
 use super::node::Node;
 use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
+use super::poll_guard::guards_of;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
 use super::suspects::Queue;
@@ -94,6 +95,7 @@ impl Runtime {
         let start_id = format!("{:032x}", options.process.entropy());
         let tokio = tokio::runtime::Handle::current();
         let node = Arc::new(Node {
+            guards: guards_of(&options),
             handlers: Handlers::new(orchestrations.clone(), &activities),
             activities,
             orchestrations,

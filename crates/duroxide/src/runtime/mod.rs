@@ -30,6 +30,7 @@ mod node;
 pub mod observability;
 mod options;
 mod poison;
+mod poll_guard;
 mod probation;
 #[doc(hidden)]
 pub mod process;
@@ -49,6 +50,7 @@ mod verdict;
 #[cfg(feature = "test-hooks")]
 #[doc(hidden)]
 pub mod verify;
+mod verify_replay;
 
 pub use activity_context::{ActivityContext, HeartbeatError};
 pub use duroxide_core::limits;
@@ -56,7 +58,7 @@ pub use duroxide_core::{CapabilityRouting, OrchestrationStatus};
 pub use health::HealthPolicy;
 pub use lifecycle::Runtime;
 pub use observability::{LogFormat, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle};
-pub use options::{OnNondeterminism, RuntimeOptions, UnregisteredBackoffConfig};
+pub use options::{ForeignWakes, OnNondeterminism, RuntimeOptions, UnregisteredBackoffConfig, VerifyReplay};
 pub use registry::VersionPolicy;
 pub use retention::RetentionPolicy;
 pub use sweeper::SweeperOptions;

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use duroxide_core::{CapabilityRouting, DispatcherCapabilityFilter};
+use duroxide_core::{CapabilityRouting, DispatcherCapabilityFilter, Guards};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,6 +28,7 @@ pub(super) struct Node {
     pub(super) activities: Arc<ActivityRegistry>,
     pub(super) orchestrations: OrchestrationRegistry,
     pub(super) options: RuntimeOptions,
+    pub(super) guards: Guards,
     pub(super) filter: DispatcherCapabilityFilter,
     pub(super) node_id: String,
     /// Random: tells this run from others under the same name.

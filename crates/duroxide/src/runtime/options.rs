@@ -45,6 +45,10 @@ pub struct RuntimeOptions {
     pub max_attempts: u32,
     /// How long work without a handler here is left to other nodes.
     pub unregistered_backoff: UnregisteredBackoffConfig,
+    /// What happens to a program that waits for something that is not durable, or is woken by it. Nothing.
+    pub foreign_wakes: ForeignWakes,
+    /// Whether every turn is replayed after it ran, and compared. Never.
+    pub verify_replay: VerifyReplay,
     /// What happens to an execution whose history does not fit the code here. It fails.
     pub on_nondeterminism: OnNondeterminism,
     /// How long a cancelled activity may take to end by itself. 10 s.
@@ -106,6 +110,8 @@ impl Default for RuntimeOptions {
             max_turn_time: Duration::from_secs(10),
             max_attempts: 10,
             unregistered_backoff: UnregisteredBackoffConfig::default(),
+            foreign_wakes: ForeignWakes::default(),
+            verify_replay: VerifyReplay::default(),
             on_nondeterminism: OnNondeterminism::default(),
             activity_cancellation_grace_period: Duration::from_secs(10),
             supported_replay_versions: None,
@@ -178,6 +184,42 @@ impl RuntimeOptions {
             self.session_idle_timeout,
             self.worker_lock_timeout.saturating_sub(self.worker_lock_renewal_buffer),
         );
+    }
+}
+
+/// What happens to a program that waits for something that is not durable: a task, a timer or a socket of tokio, a
+/// channel that another thread sends to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ForeignWakes {
+    /// It may hang, and its replay may do something else.
+    #[default]
+    Ignore,
+    /// Its turn is nondeterministic, with a text that names its last command and what to use instead. Programs are polled
+    /// where tokio has neither timers nor I/O, so that these fail where they are used.
+    Fail,
+}
+
+/// Whether every turn is replayed from the first event after it ran, without reading the store. A turn that does something
+/// else then is nondeterministic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VerifyReplay {
+    /// No turn.
+    #[default]
+    Never,
+    /// In builds with debug assertions.
+    Debug,
+    /// Every turn of a short history, and some of a long one.
+    Always,
+}
+
+impl VerifyReplay {
+    /// Whether turns are replayed in this build.
+    pub fn is_on(self) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Debug => cfg!(debug_assertions),
+            Self::Always => true,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Running a turn that may ask for values of other instances: the runtime reads the store for it.
 
-use duroxide_core::{Before, KvAnswer, KvQuestion, Step, TurnInput, TurnResult, begin_turn};
+use duroxide_core::{Before, KvAnswer, KvQuestion, Step, TurnInput, TurnResult, begin_guarded_turn};
 
 use super::backoff::OutageBackoff;
 use super::insist::answer_in_time;
@@ -21,7 +21,7 @@ pub(super) async fn run_turn(
     input: TurnInput,
     answers: &mut Vec<KvAnswer>,
 ) -> Result<TurnResult, ProviderError> {
-    let mut step = lock.run_program(|| begin_turn(before, input));
+    let mut step = lock.run_program(|| begin_guarded_turn(before, input, node.guards.clone()));
     loop {
         match step {
             Step::Done(result) => return Ok(*result),

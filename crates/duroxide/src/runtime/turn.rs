@@ -17,7 +17,6 @@ use super::insist::answer_in_time;
 use super::keeper::KeptLock;
 use super::node::Node;
 use super::poison::{self, Ending, Past};
-use super::questions::run_turn;
 use super::suspects::Queue;
 use super::traces::TurnOf;
 use super::turn_watch::WatchedTurn;
@@ -25,6 +24,7 @@ use super::unprotected;
 use super::verdict::{Verdict, decide};
 #[cfg(feature = "test-hooks")]
 use super::verify::run_held;
+use super::verify_replay::run_verified;
 use crate::clock::Clock;
 use crate::metric;
 use crate::providers::{
@@ -82,7 +82,7 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn, lock: &KeptLock)
         Some(Verdict::Run { handler, version }) => {
             let input = turn_input(node, &mut item, now_ms);
             let before = Before::Stored { handler, version, history: &item.history };
-            run_turn(node, lock, before, input, &mut Vec::new()).await
+            run_verified(node, lock, before, input).await
         }
         None => {
             let execution = held.expect("only a held execution comes without a verdict");
@@ -100,6 +100,10 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn, lock: &KeptLock)
         let how = GiveBack::bounced(node.options.unregistered_backoff.delay(attempts), BounceCause::NoStart);
         return abandon(node, Queue::Turns, &lock_token, how).await;
     }
+    if let Outcome::Unnamed { message } = &result.turn.outcome {
+        let how = report_unnamed(node, &of, message, attempts);
+        return abandon(node, Queue::Turns, &lock_token, how).await;
+    }
     if let Some(how) = hand_back_instead(node, &of, &result.turn, attempts) {
         return abandon(node, Queue::Turns, &lock_token, how).await;
     }
@@ -113,6 +117,24 @@ async fn process_locked(node: &Arc<Node>, fetched: FetchedTurn, lock: &KeptLock)
     };
     let committed = commit(node, to_commit, insistence).await;
     after_commit(node, of, committed, result, facts);
+}
+
+/// How to leave an execution to nodes on which the function that it calls has a name.
+fn report_unnamed(node: &Node, of: &TurnOf, text: &str, attempts: u32) -> GiveBack {
+    let delay = node.options.unregistered_backoff.delay(attempts);
+    let remaining = node.options.max_attempts.saturating_sub(attempts);
+    tracing::warn!(
+        target: "duroxide::runtime",
+        instance_id = %of.instance_id,
+        execution_id = of.execution_id,
+        orchestration_name = %of.orchestration_name,
+        orchestration_version = %of.orchestration_version,
+        attempt_count = attempts,
+        remaining_attempts = remaining,
+        backoff_secs = delay.as_secs_f32(),
+        "giving the instance back (will poison in {remaining} more attempts): {text}"
+    );
+    GiveBack::bounced(delay, BounceCause::FunctionWithoutName { text: text.to_string() })
 }
 
 /// How to leave an execution to nodes whose code may fit its history; `None` if the turn counts.
@@ -146,7 +168,7 @@ async fn run_held(
     execution: Box<Execution>,
     input: TurnInput,
 ) -> Result<TurnResult, ProviderError> {
-    run_turn(node, lock, Before::Held(execution), input, &mut Vec::new()).await
+    run_verified(node, lock, Before::Held(execution), input).await
 }
 
 fn turn_input(node: &Node, item: &mut OrchestrationItem, now_ms: u64) -> TurnInput {

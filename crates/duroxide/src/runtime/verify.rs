@@ -8,6 +8,7 @@ use semver::Version;
 use super::keeper::KeptLock;
 use super::node::Node;
 use super::questions::run_turn;
+use super::verify_replay::run_verified;
 use crate::providers::ProviderError;
 
 /// Who knows the stored histories and wants to hear when a replay does something else.
@@ -28,7 +29,7 @@ pub(super) async fn run_held(
 ) -> Result<TurnResult, ProviderError> {
     let mut answers = Vec::new();
     let Some(audit) = node.options.process.audit() else {
-        return run_turn(node, lock, Before::Held(execution), input, &mut answers).await;
+        return run_verified(node, lock, Before::Held(execution), input).await;
     };
     let replay = Replay::of(node, audit, &execution, &input);
     let result = run_turn(node, lock, Before::Held(execution), input, &mut answers).await?;

@@ -1,6 +1,7 @@
 //! Whole programs, as people write them.
 
 mod causes;
+mod guards;
 mod promises;
 mod rolling_deployment;
 mod sagas;

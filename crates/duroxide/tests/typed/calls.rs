@@ -129,7 +129,7 @@ async fn calls_a_stranger(ctx: OrchestrationContext, name: String) -> Result<Str
 }
 
 #[tokio::test]
-async fn a_function_without_a_name_fails_with_its_path_and_the_remedy() {
+async fn a_function_without_a_name_ends_as_poison_with_its_path_and_the_remedy() {
     let options = || RuntimeOptions {
         max_attempts: 2,
         unregistered_backoff: duroxide::runtime::UnregisteredBackoffConfig {
@@ -142,6 +142,7 @@ async fn a_function_without_a_name_fails_with_its_path_and_the_remedy() {
         move |b| b.orchestration("Caller", calls_a_stranger).options(options()),
         |app| async move {
             let failed = app.run(calls_a_stranger, "c-1", "a".to_string()).await.expect_err("no name");
+            assert!(matches!(&failed, RunError::Call(CallError::Poisoned { .. })), "{failed:?}");
             let message = failed.to_string();
             assert!(message.contains("typed::calls::greet has no name on this node"), "{message}");
             assert!(message.contains("#[duroxide::activity]"), "{message}");

@@ -26,6 +26,7 @@ impl OrchestrationContext {
     ///
     /// The activity is scheduled by this call. Options follow it directly:
     /// `ctx.call(charge, order).tag("gpu").retry(RetryPolicy::new(5)).await`.
+    #[track_caller]
     pub fn call<F, C, In, Out, E, Fut>(&self, activity: F, input: In) -> Call<Out, E>
     where
         F: Fn(C, In) -> Fut + 'static,
@@ -38,7 +39,7 @@ impl OrchestrationContext {
         // The type tells which function it is.
         drop(activity);
         let Some(named) = self.names().activity::<F>() else {
-            self.desk.push(Command::Violate { message: unnamed_activity::<F>() });
+            self.desk.push(Command::Unnamed { text: unnamed_activity::<F>() });
             return Call::refused(self, "".into(), "the activity has no name".to_string());
         };
         match self.encode(&input) {
@@ -86,6 +87,7 @@ struct Retried<E> {
 type RetryIf<E> = Box<dyn Fn(&E) -> bool + Send>;
 
 impl<T, E: AppError> Call<T, E> {
+    #[track_caller]
     fn schedule(ctx: &OrchestrationContext, name: Arc<str>, input: String) -> Self {
         let slot = Slot::new(true);
         let what = Schedule::Activity { name: name.to_string(), input, session_id: None };

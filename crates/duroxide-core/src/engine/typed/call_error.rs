@@ -91,7 +91,11 @@ impl<E: AppError> CallError<E> {
         if let ErrorDetails::Application { kind: AppErrorKind::Cancelled { reason }, .. } = details {
             return Self::Cancelled { reason: reason.clone() };
         }
-        Self::from_recorded(FailureKind::of(details), details.display_message(), error)
+        let mut text = details.display_message();
+        if let Some(cause) = details.poison_cause() {
+            text = format!("{text}: {cause}");
+        }
+        Self::from_recorded(FailureKind::of(details), text, error)
     }
 
     pub(super) fn from_failed(failed: Failed) -> Self {

@@ -17,6 +17,7 @@ use crate::model::check_child_instance_id;
 
 impl OrchestrationContext {
     /// Runs another orchestration as a child, in the version of the function. It is scheduled by this call.
+    #[track_caller]
     pub fn child<F, C, In, Out, E, Fut>(&self, orchestration: F, input: In) -> Child<Out, E>
     where
         F: Fn(C, In) -> Fut + 'static,
@@ -29,7 +30,7 @@ impl OrchestrationContext {
         // The type tells which function it is.
         drop(orchestration);
         let Some(named) = self.names().orchestration::<F>() else {
-            self.desk.push(Command::Violate { message: unnamed_orchestration::<F>() });
+            self.desk.push(Command::Unnamed { text: unnamed_orchestration::<F>() });
             return Child::new(
                 self,
                 "".into(),
@@ -66,6 +67,7 @@ enum Running {
 }
 
 impl<T, E> Child<T, E> {
+    #[track_caller]
     fn schedule(ctx: &OrchestrationContext, name: Arc<str>, version: Option<String>, input: String) -> Self {
         let slot = Slot::new(false);
         let what = Schedule::Child { name: name.to_string(), version, instance: None, input };

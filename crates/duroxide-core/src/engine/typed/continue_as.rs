@@ -18,6 +18,7 @@ impl OrchestrationContext {
     /// have the name of this orchestration.
     ///
     /// Takes effect when called; the future never resolves.
+    #[track_caller]
     pub fn continue_as<F, C, In, Out, Fut>(&self, orchestration: F, input: In) -> ContinueAs<Out>
     where
         F: Fn(C, In) -> Fut + 'static,
@@ -29,7 +30,7 @@ impl OrchestrationContext {
         drop(orchestration);
         let own_name = self.orchestration_name();
         match (self.names().orchestration::<F>(), encode(&input)) {
-            (None, _) => self.desk.push(Command::Violate { message: unnamed_orchestration::<F>() }),
+            (None, _) => self.desk.push(Command::Unnamed { text: unnamed_orchestration::<F>() }),
             (Some(_), Err(message)) => self.desk.push(Command::Violate { message }),
             (Some(named), Ok(_)) if *named.name != *own_name => {
                 let message = format!(
@@ -49,6 +50,7 @@ impl OrchestrationContext {
     }
 
     /// Starts an instance in the version of the function, and does not wait for it. If the id exists, nothing happens.
+    #[track_caller]
     pub fn start<F, C, In, Out, Fut>(&self, orchestration: F, instance: impl Into<String>, input: In)
     where
         F: Fn(C, In) -> Fut + 'static,
@@ -59,7 +61,7 @@ impl OrchestrationContext {
         // The type tells which function it is.
         drop(orchestration);
         let Some(named) = self.names().orchestration::<F>() else {
-            self.desk.push(Command::Violate { message: unnamed_orchestration::<F>() });
+            self.desk.push(Command::Unnamed { text: unnamed_orchestration::<F>() });
             return;
         };
         let version = named.version.as_ref().map(ToString::to_string);

@@ -63,11 +63,13 @@ impl OrchestrationContext {
     /// Waits for an event: the Nth wait for a name gets the Nth event of that name.
     ///
     /// Data of another type unwinds at the await; see [`Self::try_wait`].
+    #[track_caller]
     pub fn wait<T: DeserializeOwned + 'static>(&self, event: EventName<T>) -> DurableFuture<T> {
         self.schedule_wait_typed(event.name)
     }
 
     /// [`Self::wait`] with an error where the data is of another type.
+    #[track_caller]
     pub fn try_wait<T: DeserializeOwned + 'static>(
         &self,
         event: EventName<T>,
@@ -81,11 +83,13 @@ impl OrchestrationContext {
     /// Takes the next message of a queue, first in, first out.
     ///
     /// Data of another type unwinds at the await; see [`Self::try_dequeue`].
+    #[track_caller]
     pub fn dequeue<T: DeserializeOwned + 'static>(&self, queue: QueueName<T>) -> DurableFuture<T> {
         self.dequeue_event_typed(queue.name)
     }
 
     /// [`Self::dequeue`] with an error where the data is of another type. The message is taken all the same.
+    #[track_caller]
     pub fn try_dequeue<T: DeserializeOwned + 'static>(
         &self,
         queue: QueueName<T>,

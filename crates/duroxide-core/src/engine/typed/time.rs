@@ -15,12 +15,14 @@ pub struct Elapsed {
 
 impl OrchestrationContext {
     /// Waits for a while; the deadline survives crashes.
+    #[track_caller]
     pub fn sleep(&self, delay: Duration) -> DurableFuture<()> {
         self.schedule_timer(delay)
     }
 
     /// Waits for a future for a while at most; the time begins with this call. When it is over, the future is dropped, and
     /// what it scheduled is cancelled.
+    #[track_caller]
     pub fn timeout<F: Future>(
         &self,
         limit: Duration,
