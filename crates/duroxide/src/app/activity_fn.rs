@@ -42,4 +42,8 @@ where
             Err(error) => Err(handler_error(&error)),
         }
     }
+
+    fn records_panics(&self) -> bool {
+        true
+    }
 }

@@ -129,13 +129,13 @@ async fn panics(_ctx: ActivityContext, _input: ()) -> Result<(), PayError> {
 
 async fn reports(ctx: OrchestrationContext, _input: ()) -> Result<String> {
     match ctx.call(panics, ()).await {
-        Err(error) => Ok(error.to_string()),
-        Ok(()) => Err("a panic gives no result".into()),
+        Err(CallError::Panicked { message }) => Ok(message),
+        other => Err(format!("a panic came back as {other:?}").into()),
     }
 }
 
 #[tokio::test]
-async fn a_panic_of_an_activity_is_an_error_with_its_text() {
+async fn a_panic_of_an_activity_comes_back_as_a_panic_with_its_text() {
     check(
         |b| b.activity("Panics", panics).orchestration("Reports", reports),
         |app| async move {
