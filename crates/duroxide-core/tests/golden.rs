@@ -117,6 +117,9 @@ fn every_work_item_keeps_its_stored_form() {
     let later_attempt = "ActivityExecuteWithin.retried.json";
     check("work_items", later_attempt, &samples::later_attempt());
     files.insert(later_attempt.to_string());
+    let reports_stop = "ActivityExecuteWithin.reports_stop.json";
+    check("work_items", reports_stop, &samples::reports_stop());
+    files.insert(reports_stop.to_string());
     assert_eq!(files, files_in("work_items"), "a stored kind of work item is never removed");
 }
 

@@ -39,6 +39,7 @@ fn payload_bytes(item: &WorkItem) -> usize {
         | WorkItem::ActivityFailed { .. }
         | WorkItem::ActivityErrored { .. }
         | WorkItem::ActivityBegun { .. }
+        | WorkItem::ActivityStopped { .. }
         | WorkItem::TimerFired { .. }
         | WorkItem::SubOrchCompleted { .. }
         | WorkItem::SubOrchFailed { .. }

@@ -14,6 +14,8 @@ pub(crate) fn event_name(event: &Event) -> &'static str {
         K::ActivityScheduled { .. } => "ActivityScheduled",
         K::ActivityCompleted { .. } => "ActivityCompleted",
         K::PatchMarked { .. } => "PatchMarked",
+        K::CancelPolicyRecorded { .. } => "CancelPolicyRecorded",
+        K::ActivityStopped => "ActivityStopped",
         K::ErrorRecorded { .. } => "ErrorRecorded",
         K::ActivityFailed { .. } => "ActivityFailed",
         K::ActivityCancelRequested { .. } => "ActivityCancelled",

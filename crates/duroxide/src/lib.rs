@@ -32,14 +32,15 @@ pub use client::{
     Client, ClientError, Finding, FindingKind, HealthOptions, HealthReport, RedriveBulkResult, RedriveResult,
 };
 pub use duroxide_core::{
-    AcceptedTags, AppError, AppErrorKind, BackoffStrategy, BounceCause, Call, CallError, CapabilityRouting,
-    Child, CompensationFailed, ConfigErrorKind, ContinueAs, ContinuedAsNew, DispatcherCapabilityFilter,
-    DurableFuture, Either2, Either3, Elapsed, ErrorDetails, Event, EventKind, EventName, Failure,
-    FailureKind, FunctionName, FunctionNames, HandlerError, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, JoinAll,
-    Logger, MalformedPayload, MissingCapability, Need, NodeInfo, NodeRecord, OrchestrationContext,
-    OrchestrationHandler, OrchestrationStatus, PoisonMessageType, QueueName, RecordedFailure,
-    RetriedActivity, RetryPolicy, SUB_ORCH_AUTO_PREFIX, Saga, SagaStep, SemverRange, TryJoinAll,
-    UnprocessableWork, build_child_instance_id, current_build_version, is_auto_generated_sub_orch_id,
+    AcceptedTags, AppError, AppErrorKind, BackoffStrategy, BounceCause, Call, CallError, CancelPolicy,
+    Cancellable, Cancelled, CapabilityRouting, Child, CompensationFailed, ConfigErrorKind, ContinueAs,
+    ContinuedAsNew, DispatcherCapabilityFilter, DurableFuture, Either2, Either3, Elapsed, ErrorDetails,
+    Event, EventKind, EventName, Failure, FailureKind, FunctionName, FunctionNames, HandlerError,
+    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, JoinAll, Logger, MalformedPayload, MissingCapability, Need,
+    NodeInfo, NodeRecord, OrchestrationContext, OrchestrationHandler, OrchestrationStatus, PoisonMessageType,
+    QueueName, RecordedFailure, RetriedActivity, RetryPolicy, SUB_ORCH_AUTO_PREFIX, Saga, SagaStep,
+    SemverRange, TryJoinAll, UnprocessableWork, build_child_instance_id, current_build_version,
+    is_auto_generated_sub_orch_id,
 };
 #[cfg(feature = "macros")]
 pub use duroxide_macros::{activity, orchestration};

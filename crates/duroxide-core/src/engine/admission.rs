@@ -79,6 +79,7 @@ impl Execution {
                 self.admit_event(None, EventKind::OrchestrationRepaired { put_back, by, at_ms }, pass)
             }
             WorkItem::ActivityBegun { execution_id, id, .. } => self.admit_begun(execution_id, id, pass),
+            WorkItem::ActivityStopped { execution_id, id, .. } => self.admit_stopped(execution_id, id, pass),
             WorkItem::ActivityExecute { .. } | WorkItem::ActivityExecuteWithin { .. } => {
                 pass.actions.dropped.push(DropReason::WrongQueue);
                 Ok(())
@@ -178,9 +179,15 @@ impl Execution {
                 self.complete(id, ScheduleKind::Activity, Ok(result.clone()))
             }
             EventKind::ActivityFailed { details } => self.activity_failed(id, details),
+            EventKind::ActivityStopped => {
+                self.activity_stopped(id);
+                Ok(())
+            }
             EventKind::TimerFired { .. } => {
+                self.check_cancel_deadline(id)?;
                 self.complete(id, ScheduleKind::Timer, Ok(String::new()))?;
                 self.start_deadline_passed(id);
+                self.stop_wait_over(id);
                 Ok(())
             }
             EventKind::SubOrchestrationCompleted { result } => {
@@ -195,9 +202,7 @@ impl Execution {
                 Ok(())
             }
             EventKind::QueueEventDelivered { name, data } => self.message_arrived(name, data),
-            EventKind::OrchestrationCancelRequested { reason } => {
-                Err(Stop::Failed(ErrorDetails::cancelled(reason)))
-            }
+            EventKind::OrchestrationCancelRequested { reason } => self.cancel_requested(reason),
             EventKind::OrchestrationStarted { .. }
             | EventKind::OrchestrationCompleted { .. }
             | EventKind::OrchestrationFailed { .. }
@@ -218,6 +223,7 @@ impl Execution {
             | EventKind::KeyValueSet { .. }
             | EventKind::KeyValueCleared { .. }
             | EventKind::PatchMarked { .. }
+            | EventKind::CancelPolicyRecorded { .. }
             | EventKind::KeyValuesCarried { .. }
             | EventKind::RetryPolicyRecorded { .. }
             | EventKind::ActivityDeadlinesRecorded { .. }

@@ -46,7 +46,8 @@ impl Execution {
                 self.detach(name, version, instance, input, pass)
             }
             Command::ContinueAsNew { input, version, custom_status } => {
-                Err(continue_as_new(input, version, custom_status, pass))
+                let stop = continue_as_new(input, version, custom_status, pass);
+                Err(self.cancelled().filter(|_| !pass.tape.is_replaying()).unwrap_or(stop))
             }
             Command::SetCustomStatus { status } => set_custom_status(status, pass),
             Command::SetKv { key, entry, key_count } => self.set_kv(key, entry, key_count, pass),
@@ -57,6 +58,7 @@ impl Execution {
                 patches::deprecate(&id, pass);
                 Ok(())
             }
+            Command::AwaitStops { slot } => self.await_stops(slot, pass),
             Command::Unnamed { text } => Err(Stop::Unnamed(text)),
             Command::Violate { message } => Err(Stop::violation(message)),
         }
@@ -150,7 +152,9 @@ impl Execution {
         if recorded.is_new {
             let instance = self.identity.instance.clone();
             let (execution_id, id) = (self.identity.execution_id, recorded.event_id);
-            pass.actions.worker_items.push(if deadlines.is_empty() && retried.is_none() {
+            let reports_stop = self.cancelling.policy.is_some();
+            let is_plain = deadlines.is_empty() && retried.is_none() && !reports_stop;
+            pass.actions.worker_items.push(if is_plain {
                 WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag }
             } else {
                 WorkItem::ActivityExecuteWithin {
@@ -163,6 +167,7 @@ impl Execution {
                     tag,
                     deadlines,
                     retried,
+                    reports_stop,
                 }
             });
         }
@@ -361,6 +366,7 @@ impl Execution {
 
     pub(super) fn cancel_activity(&mut self, id: u64, reason: &str, pass: &mut Pass<'_>) -> Result<(), Stop> {
         self.schedules.cancel(id, ScheduleKind::Activity);
+        self.note_given_up(id);
         let reason = reason.to_string();
         let recorded = record(pass, Some(id), EventKind::ActivityCancelRequested { reason })?;
         if recorded.is_new {

@@ -12,6 +12,7 @@ use semver::Version;
 
 use super::asking::KvQuestion;
 use super::behaviour::Behaviour;
+use super::cancelling::Cancelling;
 use super::context::Identity;
 use super::deadlines::StartDeadlines;
 use super::guards::Guards;
@@ -61,6 +62,7 @@ pub struct Execution {
     scheduled_earlier: BTreeMap<u64, u64>,
     /// The error of the failure that is admitted next.
     pub(super) recorded_error: Option<RecordedError>,
+    pub(super) cancelling: Cancelling,
     /// The version that the execution is pinned to.
     pub(super) pinned: Option<Version>,
 }
@@ -171,6 +173,7 @@ impl Execution {
             start_deadlines: StartDeadlines::default(),
             scheduled_earlier: BTreeMap::new(),
             recorded_error: None,
+            cancelling: Cancelling::default(),
             pinned: pinned_version_of(std::slice::from_ref(started)),
         };
         execution.desk.view(|view| {
@@ -323,6 +326,9 @@ impl Execution {
             let diff = format!("{}: it has returned{}", unexpected_event(next), self.after_last_command());
             return Stop::Nondeterministic(diff);
         }
+        if let Some(cancelled) = self.cancelled() {
+            return cancelled;
+        }
         match result {
             Ok(output) => match check_payload("orchestration output", &output) {
                 Ok(()) => Stop::Completed(output),
@@ -422,6 +428,7 @@ fn is_admitted(kind: &EventKind) -> bool {
         | EventKind::ErrorRecorded { .. }
         | EventKind::ActivityFailed { .. }
         | EventKind::ActivityBegun
+        | EventKind::ActivityStopped
         | EventKind::OrchestrationRedriven { .. }
         | EventKind::OrchestrationRepaired { .. }
         | EventKind::TimerFired { .. }
@@ -450,6 +457,7 @@ fn is_admitted(kind: &EventKind) -> bool {
         | EventKind::KeyValueSet { .. }
         | EventKind::KeyValueCleared { .. }
         | EventKind::PatchMarked { .. }
+        | EventKind::CancelPolicyRecorded { .. }
         | EventKind::KeyValuesCarried { .. }
         | EventKind::RetryPolicyRecorded { .. }
         | EventKind::ActivityDeadlinesRecorded { .. }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{FunctionNames, OrchestrationContext};
+use crate::model::CancelPolicy;
 
 /// An orchestration's code. Closures are registered as handlers; implement it to keep state of your own.
 #[async_trait]
@@ -16,6 +17,12 @@ pub trait OrchestrationHandler: Send + Sync {
     /// The same, for handlers whose errors are more than a text. This is what the engine calls.
     async fn run(&self, ctx: OrchestrationContext, input: String) -> Result<String, HandlerError> {
         Ok(self.invoke(ctx, input).await?)
+    }
+
+    /// Lets executions go on for a while after a cancel, to undo what they did: see
+    /// [`OrchestrationContext::cancellable`]. Recorded when an execution begins. By default a cancel ends them.
+    fn cancel_policy(&self) -> Option<CancelPolicy> {
+        None
     }
 
     /// The names of the functions that the orchestration may call by function. None by default.

@@ -123,6 +123,8 @@ pub(super) fn describe(kind: &EventKind) -> String {
         EventKind::KeyValueCleared { key } => format!("removal of key '{key}'"),
         EventKind::KeyValuesCleared => "removal of all keys".to_string(),
         EventKind::PatchMarked { id } => format!("patch '{id}'"),
+        EventKind::CancelPolicyRecorded { .. } => "cancel policy".to_string(),
+        EventKind::ActivityStopped => "end of an activity that was given up".to_string(),
         EventKind::KeyValuesCarried { .. } => "values of the execution before".to_string(),
         EventKind::RetryPolicyRecorded { .. } => "retry policy of an activity".to_string(),
         EventKind::ActivityDeadlinesRecorded { .. } => "deadlines of an activity".to_string(),
@@ -216,6 +218,8 @@ fn fields_of(kind: &EventKind) -> Vec<Field<'_>> {
         | EventKind::OrchestrationCancelRequested { .. }
         | EventKind::ActivityCompleted { .. }
         | EventKind::ErrorRecorded { .. }
+        | EventKind::CancelPolicyRecorded { .. }
+        | EventKind::ActivityStopped
         | EventKind::ActivityFailed { .. }
         | EventKind::TimerFired { .. }
         | EventKind::ExternalEvent { .. }

@@ -11,6 +11,7 @@ mod admission;
 mod asking;
 mod attempts;
 mod behaviour;
+mod cancelling;
 mod combinators;
 mod commands;
 mod context;
@@ -38,9 +39,11 @@ mod subscriptions;
 mod tape;
 mod turn;
 mod typed;
+mod verify;
 mod wake;
 
 pub use asking::{AskingTurn, KvAnswer, KvQuestion, Step, run_turn, run_turn_with};
+pub use cancelling::{Cancellable, Cancelled};
 pub use combinators::{Either2, Either3};
 pub use context::{ContinuedAsNew, OrchestrationContext};
 pub use execution::{Execution, panic_text};
@@ -50,7 +53,6 @@ pub use handler::{HandlerError, OrchestrationHandler};
 pub use retry::RetriedActivity;
 pub use run::{
     StoredExecution, TurnResult, begin_guarded_turn, begin_turn, cancel_without_handler, end_without_handler,
-    verify_turn,
 };
 pub use slot::{SYSCALL_PREFIX, TraceLine};
 pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};
@@ -59,3 +61,4 @@ pub use typed::{
     Failure, FunctionName, FunctionNames, JoinAll, Logger, MalformedPayload, NamedTwice,
     OrchestrationParameter, QueueName, Saga, SagaStep, TryJoinAll, unnamed_orchestration,
 };
+pub use verify::verify_turn;

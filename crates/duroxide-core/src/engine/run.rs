@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::OrchestrationHandler;
-use super::asking::{KvAnswer, KvQuestion, Step, run_turn_with};
+use super::asking::Step;
 use super::behaviour::Behaviour;
 use super::context::Identity;
 use super::ending::{Leftovers, OpenWork, drop_after_end, end, finish, outlives_execution};
 use super::execution::{Actions, Execution, Pass, Stop};
 use super::guards::Guards;
-use super::mismatch::{damaged_history, turn_difference};
+use super::mismatch::damaged_history;
 use super::schedules::ScheduleKind;
 use super::start::{append_start, starts, take_start, unknown_start};
 use super::tape::Tape;
@@ -19,7 +19,7 @@ use crate::model::limits::CARRIED_VALUES_PER_EVENT_BYTES;
 use crate::model::redrive::UNKNOWN_VERSION;
 use crate::model::{
     ErrorDetails, Event, EventKind, ExecutionMetadata, INITIAL_EVENT_ID, KvEntry, ParentLink, WorkItem,
-    columns_of, error_within_limit, pinned_version_of,
+    cancel_ends_at_once, cancel_policy_of, columns_of, error_within_limit, pinned_version_of,
 };
 use crate::protection::Protection;
 
@@ -63,14 +63,33 @@ pub fn begin_guarded_turn(before: Before<'_>, mut input: TurnInput, guards: Guar
             let parent = history.first().and_then(|started| parent_of(&started.kind));
             Step::done(TurnResult::without_execution(already_ended(parent.as_ref(), &input.messages)))
         }
-        (Before::Stored { version, history, .. }, Some(cancel)) if has_begun(history, &input) => {
+        (Before::Stored { version, history, .. }, Some(cancel))
+            if has_begun(history, &input) && cancel_ends_at_once(history) =>
+        {
             Step::done(cancel_before_program(version, history, &cancel, input))
+        }
+        (Before::Stored { handler, version, history }, Some(cancel)) if has_begun(history, &input) => {
+            let without_program = input.clone();
+            input.messages.insert(0, cancel.clone());
+            let step = run_stored(handler, version.clone(), history, input, guards);
+            let fits = !matches!(&step, Step::Done(result) if does_not_fit(&result.turn));
+            // Code that does not fit cannot undo anything.
+            if fits {
+                return step;
+            }
+            Step::done(cancel_before_program(version, history, &cancel, without_program))
         }
         (Before::Stored { handler, version, history }, cancel) => {
             input.messages.extend(cancel);
             run_stored(handler, version, history, input, guards)
         }
     }
+}
+
+/// Whether the history of a turn that begins with a cancel could not be replayed.
+fn does_not_fit(turn: &Turn) -> bool {
+    let is_cancel = |event: &Event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. });
+    matches!(turn.outcome, Outcome::Nondeterministic { .. }) && !turn.events.iter().any(is_cancel)
 }
 
 fn run_stored(
@@ -147,6 +166,7 @@ fn run_replayed(mut execution: Execution, history: &[Event], input: TurnInput) -
     let mut tape =
         Tape::new(rest, &input.instance, input.execution_id, now_ms, input.entropy, INITIAL_EVENT_ID + 1);
     execution.pinned = pinned_version_of(history);
+    execution.cancelling.policy = cancel_policy_of(history);
     tape.pinned.clone_from(&execution.pinned);
     let mut pass = Pass { tape, actions: Actions::default() };
     if execution.guards.keep_events {
@@ -189,12 +209,17 @@ fn run_first<'a>(
     let started = tape.events[0].clone();
     // The execution counts its start itself.
     tape.bytes = 0;
+    if let Some(policy) = handler.cancel_policy() {
+        tape.append(None, policy.recorded());
+    }
+    let policy = cancel_policy_of(&tape.events);
     tape.pinned.clone_from(&metadata.pinned_duroxide_version);
     let mut pass = Pass { tape, actions: Actions::default() };
     let mut execution = match Execution::new(handler, &started, input.execution_id, guards) {
         Ok(execution) => execution,
         Err(diff) => unreachable!("the event was built as a start: {diff}"),
     };
+    execution.cancelling.policy = policy;
     let carried = carried_values(input.kv);
     for values in &carried {
         execution.carry_over(values);
@@ -308,34 +333,8 @@ pub(super) fn end_execution(
     TurnResult::without_execution(turn)
 }
 
-/// Runs a turn once more, from its history, and compares. Gives the turn that refuses the program if it did something
-/// else, for a reason that is not in the history.
-///
-/// `history` is what the turn began with and `input` what it was given; `answer` gives what it was told about other
-/// instances.
-pub fn verify_turn(
-    live: &Turn,
-    handler: Arc<dyn OrchestrationHandler>,
-    version: &str,
-    history: &[Event],
-    input: TurnInput,
-    answer: impl FnMut(&KvQuestion) -> KvAnswer,
-) -> Option<TurnResult> {
-    let before = |history| Before::Stored { handler: handler.clone(), version: version.to_string(), history };
-    let refused = input.clone();
-    let replayed = run_turn_with(before(history), input.clone(), answer).turn;
-    let difference = turn_difference(live, &replayed)?;
-    // A replay of what the turn recorded names the line.
-    let recorded: Vec<Event> = history.iter().chain(&live.events).cloned().collect();
-    let without_messages = TurnInput { messages: Vec::new(), ..input };
-    let again = run_turn_with(before(&recorded), without_messages, |_| Ok(None)).turn;
-    let difference = if let Outcome::Nondeterministic { diff } = again.outcome { diff } else { difference };
-    let diff = format!("a replay of the turn that just ran did something else: {difference}");
-    Some(end_history(Stop::Nondeterministic(error_within_limit(diff)), history, refused))
-}
-
 /// Ends an execution whose code does not fit its history, or stopped in the middle of it.
-fn end_history(stop: Stop, history: &[Event], input: TurnInput) -> TurnResult {
+pub(super) fn end_history(stop: Stop, history: &[Event], input: TurnInput) -> TurnResult {
     if let Stop::Unnamed(message) = stop {
         return TurnResult::without_execution(Turn::new(Outcome::Unnamed { message }));
     }

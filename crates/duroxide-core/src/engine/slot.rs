@@ -4,6 +4,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use super::cancelling::Scopes;
 use super::state::State;
 use super::step_bytes::StepBytes;
 use crate::model::{ActivityDeadlines, ErrorDetails, FailureKind, KvEntry, RetryPolicy};
@@ -32,6 +33,8 @@ pub(super) enum Command {
     MarkPatch { id: String },
     /// Passed the place of a patch that has no old way any more.
     DeprecatePatch { id: String },
+    /// Waits until workers have let go of what was given up just before.
+    AwaitStops { slot: Arc<Slot> },
     /// Called a function that has no name on this node.
     Unnamed { text: String },
     /// Broke a rule that only the engine can report.
@@ -48,7 +51,10 @@ impl Issued {
     /// `at` is where the command was given; what is about a schedule is told by the line of the schedule.
     fn new(command: Command, at: &'static Location<'static>) -> Self {
         let at = match &command {
-            Command::Schedule { slot, .. } | Command::Drop { slot } | Command::GiveUp { slot } => slot.at,
+            Command::Schedule { slot, .. }
+            | Command::Drop { slot }
+            | Command::GiveUp { slot }
+            | Command::AwaitStops { slot } => slot.at,
             Command::Detach { .. }
             | Command::ContinueAsNew { .. }
             | Command::SetCustomStatus { .. }
@@ -157,6 +163,7 @@ struct DeskState {
     closed: bool,
     step: StepBytes,
     view: State,
+    scopes: Scopes,
 }
 
 impl DeskState {
@@ -208,6 +215,11 @@ impl Desk {
     /// The program's view of its instance.
     pub(super) fn view<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
         look(&mut self.lock().view)
+    }
+
+    /// The scopes that a cancel interrupts.
+    pub(super) fn scopes<T>(&self, look: impl FnOnce(&mut Scopes) -> T) -> T {
+        look(&mut self.lock().scopes)
     }
 
     pub(super) fn take_commands(&self) -> Vec<Issued> {

@@ -87,6 +87,7 @@ fn started_event(start: WorkItem, version: String) -> EventKind {
             WorkItem::ActivityExecute { .. }
             | WorkItem::ActivityExecuteWithin { .. }
             | WorkItem::ActivityBegun { .. }
+            | WorkItem::ActivityStopped { .. }
             | WorkItem::Redriven { .. }
             | WorkItem::Repaired { .. }
             | WorkItem::ActivityCompleted { .. }

@@ -58,6 +58,7 @@ fn bytes_of(command: &Command) -> usize {
         Command::ContinueAsNew { .. } | Command::Violate { .. } | Command::Unnamed { .. } => 0,
         Command::Drop { .. }
         | Command::GiveUp { .. }
+        | Command::AwaitStops { .. }
         | Command::ClearAllKv
         | Command::DeprecatePatch { .. } => 0,
     }

@@ -73,10 +73,13 @@ impl<'a> Tape<'a> {
         self.next_event_id = event.event_id.saturating_add(1);
     }
 
-    /// Carried values are taken over before the program runs; where they stand, nothing happens.
+    /// Carried values and the cancel policy are taken over before the program runs; where they stand, nothing happens.
     fn pass_over_carried(&mut self) {
         while let Some(event) = self.peek()
-            && matches!(event.kind, EventKind::KeyValuesCarried { .. })
+            && matches!(
+                event.kind,
+                EventKind::KeyValuesCarried { .. } | EventKind::CancelPolicyRecorded { .. }
+            )
         {
             self.step_over(event);
         }

@@ -20,7 +20,7 @@ pub enum ItemKind {
     Event,
     /// `CancelInstance`
     Cancel,
-    /// `ActivityBegun`, `Redriven` or `Repaired`: a fact for the history
+    /// `ActivityBegun`, `ActivityStopped`, `Redriven` or `Repaired`: a fact for the history
     Note,
 }
 
@@ -191,7 +191,8 @@ pub fn columns_of(item: &WorkItem) -> Columns<'_> {
             columns.session_id = session_id.as_deref();
         }
         WorkItem::Redriven { .. } | WorkItem::Repaired { .. } => columns.kind = ItemKind::Note,
-        WorkItem::ActivityBegun { execution_id, id, .. } => {
+        WorkItem::ActivityBegun { execution_id, id, .. }
+        | WorkItem::ActivityStopped { execution_id, id, .. } => {
             columns.kind = ItemKind::Note;
             columns.execution_id = Some(*execution_id);
             columns.event_id = Some(*id);
@@ -329,6 +330,8 @@ pub fn state_changes(events: &[Event]) -> StateChanges<'_> {
             | EventKind::ActivityScheduled { .. }
             | EventKind::ActivityCompleted { .. }
             | EventKind::ErrorRecorded { .. }
+            | EventKind::CancelPolicyRecorded { .. }
+            | EventKind::ActivityStopped
             | EventKind::ActivityFailed { .. }
             | EventKind::ActivityCancelRequested { .. }
             | EventKind::TimerCreated { .. }

@@ -68,7 +68,13 @@ pub enum EventKind {
         /// What the next execution starts with.
         input: String,
     },
-    /// Somebody asked to cancel the instance.
+    /// How the execution takes a cancel: it may go on for a while to undo what it did. Stands right behind the start, and
+    /// only where the handler asks for it.
+    CancelPolicyRecorded {
+        /// How long it may go on, in ms.
+        within_ms: u64,
+    },
+    /// Somebody asked to cancel the instance. The execution ends with it, unless it is about to undo what it did.
     OrchestrationCancelRequested {
         /// The reason that was given.
         reason: String,
@@ -252,6 +258,8 @@ pub enum EventKind {
     },
     /// A worker began the activity that `source_event_id` names, in time for its schedule-to-start deadline.
     ActivityBegun,
+    /// The worker that ran the activity which `source_event_id` names has let go of it, after the program gave it up.
+    ActivityStopped,
     /// Something that this execution had scheduled was queued nowhere and was put back.
     OrchestrationRepaired {
         /// How many activities, timers and results of children were put back.

@@ -47,6 +47,9 @@ pub const MAX_POISON_MESSAGE_BYTES: usize = 1024 * 1024;
 pub const MAX_BOUNCE_TEXT_BYTES: usize = 4 * 1024;
 /// Times that an orchestration may wake itself without scheduling or receiving anything.
 pub const MAX_IDLE_WAKES_PER_TURN: usize = 1_000_000;
+/// How long a cancelled execution waits for the workers that run what it gave up, 60 s: they notice it within seconds, and
+/// give their handlers 10 s by default. A worker that died says nothing, and neither does one that had not begun.
+pub const MAX_STOP_WAIT_MS: u64 = 60 * 1000;
 /// Keys in one instance's KV store.
 pub const MAX_KV_KEYS: usize = 10_000;
 /// One key in the KV store. All keys of a full store together stay in the order of 10 MB.

@@ -1,6 +1,7 @@
 //! The stored model: events, messages, errors, and the pure rules about them.
 
 mod bounce;
+mod cancel_policy;
 mod capability;
 mod codec;
 mod columns;
@@ -28,6 +29,7 @@ mod work_item;
 mod work_item_form;
 
 pub use bounce::BounceCause;
+pub use cancel_policy::{CancelPolicy, cancel_ends_at_once, cancel_policy_of};
 pub use capability::{
     HandlerSet, HandlerVersions, Route, RoutingKey, can_replay, may_fetch, route_after_turn,
 };

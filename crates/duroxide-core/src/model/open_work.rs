@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cancel_policy::cancel_policy_of;
 use super::{ActivityDeadlines, Event, EventKind, INITIAL_EXECUTION_ID, RetriedCall, WorkItem};
 
 /// What an execution has scheduled and neither got back nor given up, in the order of its schedules.
@@ -42,19 +43,21 @@ enum Open {
 fn open_schedules(events: &[Event]) -> BTreeMap<u64, Open> {
     let mut open = BTreeMap::new();
     let mut attempts = Attempts::default();
+    let reports_stop = cancel_policy_of(events).is_some();
     for event in events {
         let (id, source) = (event.event_id, event.source_event_id.unwrap_or_default());
         match &event.kind {
             EventKind::ActivityScheduled { name, input, session_id, tag } => {
                 let mut item = activity(event, name, input, session_id, tag);
-                if let Some(retried) = attempts.note(event) {
-                    with_options(&mut item, ActivityDeadlines::default(), Some(retried));
+                let retried = attempts.note(event);
+                if retried.is_some() || reports_stop {
+                    with_options(&mut item, ActivityDeadlines::default(), retried, reports_stop);
                 }
                 open.insert(id, Open::Activity(item));
             }
             EventKind::ActivityDeadlinesRecorded { deadlines } => {
                 if let Some(Open::Activity(item)) = open.get_mut(&source) {
-                    with_options(item, *deadlines, None);
+                    with_options(item, *deadlines, None, reports_stop);
                 }
             }
             EventKind::TimerCreated { fire_at_ms } => {
@@ -95,6 +98,8 @@ fn open_schedules(events: &[Event]) -> BTreeMap<u64, Open> {
             | EventKind::OrchestrationRedriven { .. }
             | EventKind::OrchestrationRepaired { .. }
             | EventKind::ErrorRecorded { .. }
+            | EventKind::CancelPolicyRecorded { .. }
+            | EventKind::ActivityStopped
             | EventKind::ActivityBegun
             | EventKind::OrchestrationChained { .. }
             | EventKind::CustomStatusUpdated { .. }
@@ -158,7 +163,12 @@ impl Attempts {
 }
 
 /// Adds deadlines, or the call that it is an attempt of, to a queued activity.
-fn with_options(item: &mut WorkItem, deadlines: ActivityDeadlines, retried: Option<RetriedCall>) {
+fn with_options(
+    item: &mut WorkItem,
+    deadlines: ActivityDeadlines,
+    retried: Option<RetriedCall>,
+    reports_stop: bool,
+) {
     if let WorkItem::ActivityExecuteWithin { deadlines: found, .. } = item {
         *found = deadlines;
     } else if let WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } =
@@ -174,6 +184,7 @@ fn with_options(item: &mut WorkItem, deadlines: ActivityDeadlines, retried: Opti
             tag: tag.take(),
             deadlines,
             retried,
+            reports_stop,
         };
     }
 }

@@ -92,6 +92,8 @@ pub fn kept_after_failure(history_delta: &[Event]) -> Option<KeptMessages> {
             | EventKind::OrchestrationRedriven { .. }
             | EventKind::OrchestrationRepaired { .. }
             | EventKind::ErrorRecorded { .. }
+            | EventKind::CancelPolicyRecorded { .. }
+            | EventKind::ActivityStopped
             | EventKind::OrchestrationChained { .. }
             | EventKind::ActivityScheduled { .. }
             | EventKind::ActivityDeadlinesRecorded { .. }
@@ -204,6 +206,10 @@ fn before_failure(history: &[Event], why: RedriveOf) -> Result<&[Event], String>
     {
         events = before;
     }
+    let is_cancel = |event: &Event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. });
+    if events.iter().any(is_cancel) {
+        return Err("it was cancelled and has begun to undo what it did".to_string());
+    }
     Ok(events)
 }
 
@@ -295,6 +301,7 @@ fn next_start(item: &WorkItem) -> Option<WorkItem> {
         WorkItem::ActivityExecute { .. }
         | WorkItem::ActivityExecuteWithin { .. }
         | WorkItem::ActivityBegun { .. }
+        | WorkItem::ActivityStopped { .. }
         | WorkItem::Redriven { .. }
         | WorkItem::Repaired { .. }
         | WorkItem::ActivityCompleted { .. }

@@ -87,6 +87,8 @@ fn change(event: &Event) -> Option<Change<'_>> {
         | EventKind::OrchestrationRedriven { .. }
         | EventKind::OrchestrationRepaired { .. }
         | EventKind::ErrorRecorded { .. }
+        | EventKind::CancelPolicyRecorded { .. }
+        | EventKind::ActivityStopped
         | EventKind::OrchestrationChained { .. }
         | EventKind::ActivityScheduled { .. }
         | EventKind::ActivityDeadlinesRecorded { .. }

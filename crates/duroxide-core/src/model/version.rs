@@ -38,7 +38,10 @@ pub fn raised_pin(pinned: Option<&Version>, events: &[Event]) -> Option<Version>
 /// An entry is never changed: nodes of earlier builds rely on it.
 pub fn introduced_in(kind: &EventKind) -> Option<Version> {
     match kind {
-        EventKind::ErrorRecorded { .. } | EventKind::PatchMarked { .. } => Some(Version::new(1, 2, 0)),
+        EventKind::ErrorRecorded { .. }
+        | EventKind::PatchMarked { .. }
+        | EventKind::CancelPolicyRecorded { .. }
+        | EventKind::ActivityStopped => Some(Version::new(1, 2, 0)),
         EventKind::OrchestrationStarted { .. }
         | EventKind::OrchestrationCompleted { .. }
         | EventKind::OrchestrationFailed { .. }

@@ -84,6 +84,18 @@ pub enum WorkItem {
         /// The call that it is a later attempt of.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retried: Option<RetriedCall>,
+        /// Whether the worker says when it has let go of an activity that was given up.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reports_stop: bool,
+    },
+    /// A worker has let go of an activity that the program gave up.
+    ActivityStopped {
+        /// The instance that scheduled it.
+        instance: String,
+        /// The execution that scheduled it.
+        execution_id: u64,
+        /// The id of its `ActivityScheduled` event.
+        id: u64,
     },
     /// A worker is about to run an activity that has a schedule-to-start deadline.
     ActivityBegun {
@@ -265,6 +277,7 @@ impl WorkItem {
             | Self::ActivityExecute { instance, .. }
             | Self::ActivityExecuteWithin { instance, .. }
             | Self::ActivityBegun { instance, .. }
+            | Self::ActivityStopped { instance, .. }
             | Self::Redriven { instance, .. }
             | Self::Repaired { instance, .. }
             | Self::ActivityCompleted { instance, .. }

@@ -146,6 +146,7 @@ fn the_worker_is_told_how_long_it_may_run() {
             tag: Some("gpu".to_string()),
             deadlines,
             retried: None,
+            reports_stop: false,
         }]
     );
 }

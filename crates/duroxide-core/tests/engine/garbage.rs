@@ -24,7 +24,7 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 fn kind() -> impl Strategy<Value = EventKind> {
-    (0..36usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
+    (0..38usize, word(), word(), id()).prop_map(|(variant, name, text, number)| {
         let started = history(vec![]).remove(0).kind;
         let fixed = [
             started,
@@ -73,6 +73,8 @@ fn kind() -> impl Strategy<Value = EventKind> {
                 },
             },
             EventKind::ActivityBegun,
+            EventKind::ActivityStopped,
+            EventKind::CancelPolicyRecorded { within_ms: number },
             EventKind::PatchMarked { id: text.clone() },
             EventKind::OrchestrationRepaired { put_back: number, by: text.clone(), at_ms: number },
             EventKind::OrchestrationRedriven { from_execution_id: number, by: text.clone(), at_ms: number },
@@ -96,7 +98,7 @@ fn damaged_history() -> impl Strategy<Value = Vec<Event>> {
 }
 
 fn message() -> impl Strategy<Value = WorkItem> {
-    (0..14usize, id(), word(), word()).prop_map(|(variant, id, name, text)| match variant {
+    (0..15usize, id(), word(), word()).prop_map(|(variant, id, name, text)| match variant {
         0 => completed(id, &text),
         1 => failed(id, &text),
         2 => fired(id),
@@ -108,6 +110,7 @@ fn message() -> impl Strategy<Value = WorkItem> {
         8 => start(&text),
         10 => WorkItem::ActivityBegun { instance: "i".to_string(), execution_id: 1, id },
         9 => start_by_parent(&name, id, id),
+        13 => WorkItem::ActivityStopped { instance: "i".to_string(), execution_id: 1, id },
         11 => crate::build::errored(id, &text, &name),
         12 => crate::build::child_errored(id, &text, &name),
         _ => crate::build::completed_in(id, id, &text),

@@ -2,6 +2,7 @@
 
 mod activities;
 mod build;
+mod cancelling;
 mod children;
 mod combinators;
 mod custom_status;

@@ -108,6 +108,7 @@ fn the_next_execution_begins_with_the_events_before_the_failure_and_what_they_wa
                         ),
                     },
                     retried: None,
+                    reports_stop: false,
                 },
             ],
             [

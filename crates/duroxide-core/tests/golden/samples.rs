@@ -94,6 +94,7 @@ samples_of! {
     OrchestrationCompleted: EventKind::OrchestrationCompleted { output: s("tab\t, \"quotes\", \u{1f980} and\nlines") };
     OrchestrationFailed: EventKind::OrchestrationFailed { details: details() };
     OrchestrationContinuedAsNew: EventKind::OrchestrationContinuedAsNew { input: s("[1,2]") };
+    CancelPolicyRecorded: EventKind::CancelPolicyRecorded { within_ms: 600_000 };
     OrchestrationCancelRequested: EventKind::OrchestrationCancelRequested { reason: s("customer left") };
     ActivityScheduled: EventKind::ActivityScheduled {
         name: s("Charge"), input: s("42"), session_id: some("gpu-7"), tag: some("gpu"),
@@ -135,6 +136,7 @@ samples_of! {
     ActivityDeadlinesRecorded: EventKind::ActivityDeadlinesRecorded { deadlines: deadlines() },
         minimal: EventKind::ActivityDeadlinesRecorded { deadlines: ActivityDeadlines::default() };
     ActivityBegun: EventKind::ActivityBegun;
+    ActivityStopped: EventKind::ActivityStopped;
     OrchestrationRepaired: EventKind::OrchestrationRepaired {
         put_back: 2, by: s("ops"), at_ms: 1_700_000_000_123,
     };
@@ -162,12 +164,13 @@ samples_of! {
     };
     ActivityExecuteWithin: WorkItem::ActivityExecuteWithin {
         instance: s("order-42"), execution_id: 2, id: 7, name: s("Charge"), input: s("42"),
-        session_id: some("gpu-7"), tag: some("gpu"), deadlines: deadlines(), retried: None,
+        session_id: some("gpu-7"), tag: some("gpu"), deadlines: deadlines(), retried: None, reports_stop: false,
     }, minimal: WorkItem::ActivityExecuteWithin {
         instance: s("order-42"), execution_id: 2, id: 7, name: s("Charge"), input: s("42"), session_id: None,
-        tag: None, deadlines: ActivityDeadlines::default(), retried: None,
+        tag: None, deadlines: ActivityDeadlines::default(), retried: None, reports_stop: false,
     };
     ActivityBegun: WorkItem::ActivityBegun { instance: s("order-42"), execution_id: 2, id: 7 };
+    ActivityStopped: WorkItem::ActivityStopped { instance: s("order-42"), execution_id: 2, id: 7 };
     Repaired: WorkItem::Repaired {
         instance: s("order-42"), put_back: 2, by: s("ops"), at_ms: 1_700_000_000_123,
     };
@@ -282,5 +285,15 @@ pub(crate) fn later_attempt() -> WorkItem {
         tag: None,
         deadlines: ActivityDeadlines::default(),
         retried: Some(RetriedCall { first_execution_id: 1, first_id: 7, attempt: 3 }),
+        reports_stop: false,
     }
+}
+
+/// The same, for the field after that.
+pub(crate) fn reports_stop() -> WorkItem {
+    let mut item = later_attempt();
+    if let WorkItem::ActivityExecuteWithin { reports_stop, .. } = &mut item {
+        *reports_stop = true;
+    }
+    item
 }

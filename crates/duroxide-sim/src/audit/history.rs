@@ -184,6 +184,8 @@ fn check_completions(name: &str, events: &[&Event], findings: &mut Findings) {
             | EventKind::OrchestrationRedriven { .. }
             | EventKind::OrchestrationRepaired { .. }
             | EventKind::ErrorRecorded { .. }
+            | EventKind::CancelPolicyRecorded { .. }
+            | EventKind::ActivityStopped
             | EventKind::PatchMarked { .. }
             | EventKind::KeyValuesCleared => continue,
         };

@@ -61,6 +61,7 @@ fn sent(item: &WorkItem) -> Option<Send> {
         | WorkItem::ActivityExecute { .. }
         | WorkItem::ActivityExecuteWithin { .. }
         | WorkItem::ActivityBegun { .. }
+        | WorkItem::ActivityStopped { .. }
         | WorkItem::Redriven { .. }
         | WorkItem::Repaired { .. }
         | WorkItem::ActivityCompleted { .. }

@@ -107,6 +107,7 @@ fn open_schedules<'a>(events: &[&'a Event]) -> Vec<&'a Event> {
                     | EventKind::VersionRequested { .. }
                     | EventKind::ActivityDeadlinesRecorded { .. }
                     | EventKind::ActivityBegun
+                    | EventKind::ErrorRecorded { .. }
             )
         })
         .filter_map(|event| event.source_event_id)

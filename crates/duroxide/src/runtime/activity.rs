@@ -11,10 +11,10 @@ use duroxide_core::{
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::ack::{ack, note};
+use super::ack::{Acked, ack, note};
 use super::activity_context::{ActivityContext, ActivityFacts};
+use super::activity_notes::{say_begun, tell_stopped};
 use super::activity_result::{checked, failure, panicked, timeout};
-use super::backoff::OutageBackoff;
 use super::commit::Insistence;
 use super::dispatch::Slot;
 use super::give_back::abandon;
@@ -42,8 +42,10 @@ pub(super) struct Work {
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
-    deadlines: ActivityDeadlines,
+    pub(super) deadlines: ActivityDeadlines,
     retried: Option<RetriedCall>,
+    /// Whether the orchestration waits until an activity that it gave up has stopped.
+    pub(super) reports_stop: bool,
 }
 
 impl Work {
@@ -52,8 +54,19 @@ impl Work {
         match item {
             WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag } => {
                 let deadlines = ActivityDeadlines::default();
-                let retried = None;
-                Some(Self { instance, execution_id, id, name, input, session_id, tag, deadlines, retried })
+                let (retried, reports_stop) = (None, false);
+                Some(Self {
+                    instance,
+                    execution_id,
+                    id,
+                    name,
+                    input,
+                    session_id,
+                    tag,
+                    deadlines,
+                    retried,
+                    reports_stop,
+                })
             }
             WorkItem::ActivityExecuteWithin {
                 instance,
@@ -65,10 +78,23 @@ impl Work {
                 tag,
                 deadlines,
                 retried,
-            } => Some(Self { instance, execution_id, id, name, input, session_id, tag, deadlines, retried }),
+                reports_stop,
+            } => Some(Self {
+                instance,
+                execution_id,
+                id,
+                name,
+                input,
+                session_id,
+                tag,
+                deadlines,
+                retried,
+                reports_stop,
+            }),
             WorkItem::StartOrchestration { .. }
             | WorkItem::ContinueAsNew { .. }
             | WorkItem::ActivityBegun { .. }
+            | WorkItem::ActivityStopped { .. }
             | WorkItem::Redriven { .. }
             | WorkItem::Repaired { .. }
             | WorkItem::ActivityCompleted { .. }
@@ -187,9 +213,11 @@ pub(super) async fn process(node: Arc<Node>, fetched: FetchedWork, mut slot: Slo
         return abandon(&node, Queue::Activities, &lock_token, how).await;
     };
     let Some(turn) = session_turn(&node, &work, &lock).await else {
+        node.spawn(tell_stopped(node.clone(), &work));
         return abandon(&node, Queue::Activities, &lock_token, GiveBack::uncounted(None)).await;
     };
     if !say_begun(&node, &work, &lock).await {
+        node.spawn(tell_stopped(node.clone(), &work));
         return abandon(&node, Queue::Activities, &lock_token, GiveBack::uncounted(None)).await;
     }
     let number = attempts.saturating_add(forgiven);
@@ -227,30 +255,6 @@ async fn session_turn(node: &Node, work: &Work, lock: &KeptLock) -> Option<Optio
         () = lock.lost().cancelled() => None,
         () = node.releasing.cancelled() => None,
         turn = node.sessions.enter(session_id) => Some(turn),
-    }
-}
-
-/// Tells the orchestration that an activity with a schedule-to-start deadline begins, before it does. Gives
-/// whether it may: not if the lock is lost or the runtime lets go before the store has the message.
-async fn say_begun(node: &Node, work: &Work, lock: &KeptLock) -> bool {
-    if work.deadlines.schedule_to_start_ms.is_none() {
-        return true;
-    }
-    let begun = WorkItem::ActivityBegun {
-        instance: work.instance.clone(),
-        execution_id: work.execution_id,
-        id: work.id,
-    };
-    let mut outage = OutageBackoff::default();
-    loop {
-        let Err(error) = answer_in_time(node.provider.enqueue_for_orchestrator(begun.clone(), None)).await
-        else {
-            return true;
-        };
-        node.store_failed("saying that an activity begins", &error);
-        if lock.lost().is_cancelled() || !node.pause(outage.next()).await {
-            return false;
-        }
     }
 }
 
@@ -308,6 +312,9 @@ async fn run(
     // What did not reach the store will be run again, perhaps elsewhere, and is counted there.
     if acked.reached_the_store() {
         life::activity_committed(node, &facts, &completion);
+    }
+    if acked == Acked::LockLost {
+        node.spawn(tell_stopped(node.clone(), &work));
     }
     note(node, &key, acked);
 }
@@ -393,10 +400,17 @@ async fn run_handler(
         // The grace time of the shutdown has passed already.
         Ended::Released => std::time::Duration::ZERO,
     };
+    let is_given_up = matches!(gone, Ended::LockLost);
+    let stopped = tell_stopped(node.clone(), work);
+    let after = async move {
+        if is_given_up {
+            stopped.await;
+        }
+    };
     tokio::select! {
         biased;
-        _ended = task.ended() => {}
-        () = tokio::time::sleep(grace) => task.leave(node, slot),
+        _ended = task.ended() => node.spawn(after),
+        () = tokio::time::sleep(grace) => task.leave(node, slot, after),
     }
     gone
 }

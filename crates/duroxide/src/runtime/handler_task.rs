@@ -43,20 +43,30 @@ impl<T: Send + 'static> HandlerTask<T> {
     }
 
     /// Ends the handler at its next `.await`, and waits for that no longer. One that blocks its thread keeps it until then;
-    /// if there are many of them, it keeps the slot, too.
-    pub(super) fn leave(mut self, node: &Node, slot: &mut Slot) {
-        match &self {
-            Self::OfTokio(task) => task.abort(),
+    /// if there are many of them, it keeps the slot, too. Then comes `after`.
+    pub(super) fn leave(
+        mut self,
+        node: &Node,
+        slot: &mut Slot,
+        after: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let kept = match &self {
+            Self::OfTokio(task) => {
+                task.abort();
+                None
+            }
             Self::OnThreads { abort, .. } => {
                 abort.abort();
                 let left = node.handlers_left.clone().try_acquire_owned().ok();
                 let kept = if left.is_none() { slot.take_permit() } else { None };
-                node.spawn(async move {
-                    // Whether with a result or without, it has ended.
-                    drop(self.ended().await);
-                    drop((left, kept));
-                });
+                Some((left, kept))
             }
-        }
+        };
+        node.spawn(async move {
+            // Whether with a result or without, it has ended.
+            drop(self.ended().await);
+            drop(kept);
+            after.await;
+        });
     }
 }

@@ -8,6 +8,7 @@
 mod ack;
 mod activity;
 mod activity_context;
+mod activity_notes;
 mod activity_result;
 mod backoff;
 mod commit;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::{
-    BounceCause, Event, EventKind, ItemKind, OrchestrationHandler, Route, WorkItem, columns_of,
-    pinned_version_of,
+    BounceCause, Event, EventKind, ItemKind, OrchestrationHandler, Route, WorkItem, cancel_ends_at_once,
+    columns_of, pinned_version_of,
 };
 use semver::Version;
 
@@ -42,7 +42,9 @@ pub(super) enum Obstacle {
 pub(super) fn decide(node: &Node, item: &OrchestrationItem, attempts: u32) -> Verdict {
     let found = find_handler(node, item);
     let worn_out = attempts > node.options.max_attempts;
-    if (worn_out || found.is_err())
+    // Only the code of an execution can undo what it did.
+    let needs_code = !item.history.is_empty() && !cancel_ends_at_once(&item.history);
+    if (worn_out || (found.is_err() && !needs_code))
         && let Some(reason) = cancel_reason(&item.messages)
     {
         return Verdict::Cancel { reason };

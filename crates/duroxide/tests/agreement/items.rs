@@ -140,6 +140,7 @@ pub(crate) fn work_item(work: &Work) -> WorkItem {
             tag,
             deadlines,
             retried: None,
+            reports_stop: false,
         };
     }
     WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag }

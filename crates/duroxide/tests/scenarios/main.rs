@@ -1,5 +1,6 @@
 //! Whole programs, as people write them.
 
+mod cancel_with_compensation;
 mod causes;
 mod guards;
 mod promises;
