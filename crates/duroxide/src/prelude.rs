@@ -11,3 +11,5 @@ pub use crate::Result;
 pub use crate::app::{Duroxide, OpenError, Run, RunError, StartError};
 pub use crate::providers::SendOutcome;
 pub use crate::runtime::{ActivityContext, RuntimeOptions};
+#[cfg(feature = "testing")]
+pub use crate::testing::{TestEnv, TestRun};
