@@ -82,11 +82,14 @@ fn entry(kind: Kind, keys: TokenStream, function: &ItemFn) -> Result<TokenStream
             quote_spanned! { ident.span()=> __builder.orchestration_versioned(#name, #version, #ident) }
         }
     };
+    let compensates = keys.compensate_ms()?.map(|ms| {
+        quote! { .compensate_on_cancel(#ident, ::core::time::Duration::from_millis(#ms)) }
+    });
     Ok(quote! {
         const _: () = {
             #checks
             fn __register(__builder: #duroxide::app::Builder) -> #duroxide::app::Builder {
-                #registered
+                #registered #compensates
             }
             #duroxide::__private::inventory::submit! {
                 #duroxide::app::Discovered {

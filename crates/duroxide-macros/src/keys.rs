@@ -17,6 +17,9 @@ const RESERVED_PREFIX: &str = "__duroxide";
 pub(crate) struct Keys {
     pub(crate) name: Option<LitStr>,
     pub(crate) version: Option<LitStr>,
+    /// What a cancel does, and for how long the program may go on after it.
+    on_cancel: Option<LitStr>,
+    within: Option<LitStr>,
     /// The path of duroxide.
     pub(crate) duroxide: Option<Path>,
 }
@@ -31,6 +34,7 @@ impl Keys {
                     input.parse::<Token![,]>()?;
                 }
             }
+            keys.compensate_ms()?;
             Ok(keys)
         };
         parser.parse2(tokens)
@@ -39,7 +43,7 @@ impl Keys {
     fn parse_one(&mut self, kind: Kind, input: ParseStream<'_>) -> Result<()> {
         let known = match kind {
             Kind::Activity => "`name` and `crate`",
-            Kind::Orchestration => "`name`, `version` and `crate`",
+            Kind::Orchestration => "`name`, `version`, `on_cancel`, `within` and `crate`",
         };
         let Ok(key) = input.call(Ident::parse_any) else {
             return Err(input.error(format!(
@@ -57,6 +61,8 @@ impl Keys {
                     "an activity has no version: give one that works differently another name",
                 ));
             }
+            ("on_cancel", Kind::Orchestration) => set(&mut self.on_cancel, &key, literal(&key, input)?)?,
+            ("within", Kind::Orchestration) => set(&mut self.within, &key, literal(&key, input)?)?,
             ("crate", _) => {
                 equals(&key, input)?;
                 set(&mut self.duroxide, &key, input.call(Path::parse_mod_style)?)?;
@@ -68,6 +74,28 @@ impl Keys {
             }
         }
         self.check()
+    }
+
+    /// How long the program may go on after a cancel, if it compensates.
+    pub(crate) fn compensate_ms(&self) -> Result<Option<u64>> {
+        match (&self.on_cancel, &self.within) {
+            (None, None) => Ok(None),
+            (Some(what), _) if what.value() != "compensate" => Err(Error::new(
+                what.span(),
+                "`on_cancel` can be \"compensate\": without the key a cancel ends the program",
+            )),
+            (Some(what), None) => Err(Error::new(
+                what.span(),
+                "`on_cancel` needs the time that the program may go on: `within = \"10m\"`",
+            )),
+            (None, Some(within)) => {
+                Err(Error::new(within.span(), "`within` belongs to `on_cancel = \"compensate\"`"))
+            }
+            (Some(_), Some(within)) => milliseconds(&within.value()).map(Some).ok_or_else(|| {
+                let text = "not a time: write a number above zero and its unit, as in \"30s\", \"10m\", \"2h\" or \"1d\"";
+                Error::new(within.span(), text)
+            }),
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -82,6 +110,21 @@ impl Keys {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+/// The milliseconds of a time such as `10m`; `None` if it is none, or zero.
+fn milliseconds(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit_ms).filter(|ms| *ms > 0)
 }
 
 fn check_name(name: &LitStr) -> Result<()> {

@@ -9,11 +9,13 @@
 //! | `shape` | whether the function can be a handler of the kind |
 //! | `version` | whether a text is a version |
 //! | `expand` | the function with its entry |
+//! | `test_fn` | an async function as a test |
 
 mod expand;
 mod keys;
 mod kind;
 mod shape;
+mod test_fn;
 mod version;
 
 use kind::Kind;
@@ -60,4 +62,23 @@ pub fn activity(keys: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn orchestration(keys: TokenStream, item: TokenStream) -> TokenStream {
     expand::handler(Kind::Orchestration, keys.into(), item.into()).into()
+}
+
+/// Makes an async function that takes a `TestEnv` a test: in virtual time, on a store in memory, with all handlers that the
+/// attributes of the program have registered. Needs the feature `testing` of duroxide.
+///
+/// ```ignore
+/// #[duroxide::test]
+/// async fn greets(env: TestEnv) -> Result<()> {
+///     let run = env.start(hello, "hello-1", "world".to_string()).await?;
+///     assert_eq!(run.result().await?, "Hello, world!");
+///     Ok(())
+/// }
+/// ```
+///
+/// `crate = path` is the path of duroxide, if the program has it under another name. `#[ignore]` and `#[should_panic]` work as
+/// on any test.
+#[proc_macro_attribute]
+pub fn test(keys: TokenStream, item: TokenStream) -> TokenStream {
+    test_fn::expand(keys.into(), item.into()).into()
 }

@@ -17,6 +17,7 @@
 //! | `logging`, default | [`runtime::observability::init_logging`] |
 //! | `provider-test` | `provider_validation`: the contract of stores as tests |
 //! | `test-hooks` | `testing`: a store that fails as told |
+//! | `testing` | `testing::TestEnv`: tests of programs in virtual time |
 
 pub mod app;
 pub mod client;
@@ -27,7 +28,7 @@ pub mod runtime;
 #[cfg(feature = "test-hooks")]
 pub mod testing;
 
-pub use app::{Builder, Duroxide, OpenError, Run, RunError, StartError};
+pub use app::{Builder, Duroxide, Handlers, OpenError, Run, RunError, StartError};
 pub use client::{
     Client, ClientError, Finding, FindingKind, HealthOptions, HealthReport, RedriveBulkResult, RedriveResult,
 };
@@ -42,6 +43,8 @@ pub use duroxide_core::{
     SemverRange, TryJoinAll, UnprocessableWork, build_child_instance_id, current_build_version,
     is_auto_generated_sub_orch_id,
 };
+#[cfg(all(feature = "macros", feature = "testing"))]
+pub use duroxide_macros::test;
 #[cfg(feature = "macros")]
 pub use duroxide_macros::{activity, orchestration};
 #[doc(hidden)]
@@ -81,6 +84,9 @@ mod documents {
     struct Sagas;
     #[doc = include_str!("../../../docs/metrics.md")]
     struct MetricsAndLogs;
+    #[cfg(all(feature = "macros", feature = "testing"))]
+    #[doc = include_str!("../../../docs/testing.md")]
+    struct Testing;
     #[cfg(feature = "postgres")]
     #[doc = include_str!("../../../docs/postgres.md")]
     struct Postgres;

@@ -59,6 +59,6 @@ pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};
 pub use typed::{
     ActivityParameter, AppError, Call, CallError, Child, CompensationFailed, ContinueAs, Elapsed, EventName,
     Failure, FunctionName, FunctionNames, JoinAll, Logger, MalformedPayload, NamedTwice,
-    OrchestrationParameter, QueueName, Saga, SagaStep, TryJoinAll, unnamed_orchestration,
+    OrchestrationParameter, QueueName, Saga, SagaStep, TryJoinAll, unnamed_activity, unnamed_orchestration,
 };
 pub use verify::verify_turn;

@@ -15,6 +15,7 @@
 //! | `nodes`, `sweep` | who works on the store, and what none of them can do |
 //! | `clock_steps` | what came while the clock was ahead |
 //! | `waiting` | who is woken when |
+//! | `next_step` | what the store would do next, for tests whose time jumps |
 
 mod ack;
 mod admin;
@@ -26,6 +27,7 @@ mod health;
 mod inspect;
 mod listing;
 mod messages;
+mod next_step;
 mod nodes;
 mod provider;
 mod read;
@@ -43,11 +45,14 @@ mod work;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub use inspect::Inspection;
+pub use next_step::{GivenBack, NextStep};
 pub use rows::{SetAside, Stored};
 pub use snapshot::{
     ExecutionSnapshot, InstanceSnapshot, MessageSnapshot, SessionSnapshot, Snapshot, WorkSnapshot,
 };
 pub use state::Counters;
+
+use tokio::sync::Notify;
 
 use crate::clock::{Clock, SystemClock};
 use crate::random;
@@ -60,6 +65,8 @@ pub struct MemoryProvider {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     waiters: Arc<Waiters>,
+    /// Notified after every transaction.
+    transactions: Notify,
 }
 
 impl Default for MemoryProvider {
@@ -90,23 +97,23 @@ impl MemoryProvider {
         let waiters = Arc::new(Waiters::default());
         let listener: Weak<Waiters> = Arc::downgrade(&waiters);
         clock.tell_of_jumps(listener);
-        Self { clock, state: Mutex::new(State::new(seed)), waiters }
+        Self { clock, state: Mutex::new(State::new(seed)), waiters, transactions: Notify::new() }
     }
 
     /// The whole state at this moment.
     pub fn snapshot(&self) -> Snapshot {
-        self.with_state(|state, _| state.snapshot())
+        self.look(|state, _| state.snapshot())
     }
 
     /// Looks at one instance at this moment without copying anything. `None` if it does not exist.
     #[doc(hidden)]
     pub fn inspect<T>(&self, instance: &str, look: impl FnOnce(&Inspection<'_>) -> T) -> Option<T> {
-        self.with_state(|state, _| state.inspect(instance, look))
+        self.look(|state, _| state.inspect(instance, look))
     }
 
     /// How many messages ended otherwise than by being admitted.
     pub fn counters(&self) -> Counters {
-        self.with_state(|state, _| state.counters)
+        self.look(|state, _| state.counters)
     }
 
     /// One transaction: the state and the time, then the wake-ups.
@@ -120,6 +127,13 @@ impl MemoryProvider {
             (answer, std::mem::take(&mut state.wakes))
         };
         self.waiters.wake(wakes);
+        self.transactions.notify_waiters();
         answer
+    }
+
+    /// The state and the time, for a look that changes nothing and of which no waiter hears.
+    fn look<T>(&self, look: impl FnOnce(&State, Ms) -> T) -> T {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        look(&state, to_ms(self.clock.now_ms()))
     }
 }

@@ -1,18 +1,21 @@
 //! What a program registers, and its start.
 
+use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use duroxide_core::{
-    AppError, CapabilityRouting, FunctionNames, NamedTwice, OrchestrationContext, check_version,
+    AppError, CancelPolicy, CapabilityRouting, FunctionNames, NamedTwice, OrchestrationContext, check_version,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::activity_fn::ActivityFn;
 use super::orchestration_fn::{Naming, OrchestrationFn};
 use super::shared::{Shared, SharedCell, States};
-use super::{Duroxide, OpenError, discovered, functions};
+use super::{Duroxide, Handlers, OpenError, discovered, functions};
 use crate::client::Client;
 use crate::open_store;
 use crate::providers::Provider;
@@ -34,6 +37,7 @@ pub struct Builder {
     orchestrations: OrchestrationRegistryBuilder,
     names: FunctionNames,
     states: States,
+    cancel_policies: BTreeMap<TypeId, CancelPolicy>,
     shared: SharedCell,
     discover: bool,
     options: RuntimeOptions,
@@ -66,6 +70,7 @@ impl Builder {
             orchestrations: OrchestrationRegistry::builder(),
             names: FunctionNames::default(),
             states: States::default(),
+            cancel_policies: BTreeMap::new(),
             shared: Arc::new(OnceLock::new()),
             discover: true,
             options: RuntimeOptions::default(),
@@ -132,6 +137,22 @@ impl Builder {
             named.orchestrations = named.orchestrations.insert_handler(name.to_string(), version, handler);
         }
         named
+    }
+
+    /// Lets executions of an orchestration go on after a cancel, to undo what they did: what
+    /// [`OrchestrationContext::cancellable`] runs is dropped, and the program goes on for so long at most.
+    pub fn compensate_on_cancel<F, In, Out, E, Fut>(mut self, function: F, within: Duration) -> Self
+    where
+        F: Fn(OrchestrationContext, In) -> Fut + 'static,
+        Fut: Future<Output = Result<Out, E>>,
+    {
+        drop(function);
+        if within.is_zero() {
+            let function = std::any::type_name::<F>();
+            self.problems.push(format!("compensate_on_cancel of {function} needs a time longer than zero"));
+        }
+        self.cancel_policies.insert(TypeId::of::<F>(), CancelPolicy { compensate_within: within });
+        self
     }
 
     /// Names version 1.0.0 of an orchestration that this node calls and others run.
@@ -223,50 +244,69 @@ impl Builder {
     }
 
     /// Opens the store and runs the handlers.
-    pub async fn start(self) -> Result<Duroxide, OpenError> {
-        let Parts { store, activities, orchestrations, names, options } = self.build().await?;
+    pub async fn start(mut self) -> Result<Duroxide, OpenError> {
+        let source = self.take_source();
+        let Handlers { activities, orchestrations, names, options, .. } = self.handlers()?;
+        let store = source.open().await?;
         let client = Client::new(store.clone());
         let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
         Ok(Duroxide { client, runtime: Some(runtime), names })
     }
 
     /// Opens the store and runs nothing.
-    pub async fn client_only(self) -> Result<Duroxide, OpenError> {
-        let Parts { store, names, .. } = self.build().await?;
-        Ok(Duroxide { client: Client::new(store), runtime: None, names })
+    pub async fn client_only(mut self) -> Result<Duroxide, OpenError> {
+        let source = self.take_source();
+        let handlers = self.handlers()?;
+        Ok(handlers.client(source.open().await?))
     }
 
-    async fn build(mut self) -> Result<Parts, OpenError> {
-        if self.discover {
+    fn take_source(&mut self) -> Source {
+        std::mem::replace(&mut self.source, Source::Url(String::new()))
+    }
+
+    /// Registers the handlers of the program's list now, unless [`Self::discover`] has said otherwise. Their names are known
+    /// from here on.
+    pub fn with_discovered(mut self) -> Self {
+        if std::mem::take(&mut self.discover) {
             self = discovered::all().into_iter().fold(self, |builder, entry| (entry.register)(builder));
         }
-        let mut problems = self.problems;
-        let activities = self.activities.build_result().map_err(|problem| problems.push(problem)).ok();
+        self
+    }
+
+    /// The functions that have a name so far.
+    pub fn names(&self) -> &FunctionNames {
+        &self.names
+    }
+
+    /// The handlers, without opening the store.
+    pub fn handlers(self) -> Result<Handlers, OpenError> {
+        let mut built = self.with_discovered();
+        let mut problems = std::mem::take(&mut built.problems);
+        let activities = built.activities.build_result().map_err(|problem| problems.push(problem)).ok();
         let orchestrations =
-            self.orchestrations.build_result().map_err(|problem| problems.push(problem)).ok();
+            built.orchestrations.build_result().map_err(|problem| problems.push(problem)).ok();
         let (Some(activities), Some(orchestrations), true) =
             (activities, orchestrations, problems.is_empty())
         else {
             return Err(OpenError::Handlers { problems });
         };
-        let names = Arc::new(self.names);
-        let shared = Shared { names: names.clone(), states: Arc::new(self.states) };
+        let names = Arc::new(built.names);
+        let states = Arc::new(built.states);
         // Handlers run only after this; a builder is started once.
-        let unset = self.shared.set(shared);
+        let unset = built.shared.set(Shared {
+            names: names.clone(),
+            states: states.clone(),
+            cancel_policies: Arc::new(built.cancel_policies),
+        });
         debug_assert!(unset.is_ok(), "a builder is built once");
-        let store = match self.source {
-            // Boxed, because connecting to a server is a large future.
-            Source::Url(url) => Box::pin(open_store(&url)).await?,
-            Source::Store(store) => store,
-        };
         let options = RuntimeOptions {
-            capability_routing: self.routing.unwrap_or(CapabilityRouting::Handlers),
-            on_nondeterminism: self.on_nondeterminism.unwrap_or(OnNondeterminism::HandBack),
-            foreign_wakes: self.foreign_wakes.unwrap_or(ForeignWakes::Fail),
-            verify_replay: self.verify_replay.unwrap_or(VerifyReplay::Debug),
-            ..self.options
+            capability_routing: built.routing.unwrap_or(CapabilityRouting::Handlers),
+            on_nondeterminism: built.on_nondeterminism.unwrap_or(OnNondeterminism::HandBack),
+            foreign_wakes: built.foreign_wakes.unwrap_or(ForeignWakes::Fail),
+            verify_replay: built.verify_replay.unwrap_or(VerifyReplay::Debug),
+            ..built.options
         };
-        Ok(Parts { store, activities, orchestrations, names, options })
+        Ok(Handlers { activities, orchestrations, names, options, states })
     }
 
     fn name_activity<F: 'static>(mut self, name: &str) -> Self {
@@ -290,12 +330,14 @@ impl Builder {
     }
 }
 
-struct Parts {
-    store: Arc<dyn Provider>,
-    activities: ActivityRegistry,
-    orchestrations: OrchestrationRegistry,
-    names: Arc<FunctionNames>,
-    options: RuntimeOptions,
+impl Source {
+    async fn open(self) -> Result<Arc<dyn Provider>, OpenError> {
+        match self {
+            // Boxed, because connecting to a server is a large future.
+            Self::Url(url) => Ok(Box::pin(open_store(&url)).await?),
+            Self::Store(store) => Ok(store),
+        }
+    }
 }
 
 impl std::fmt::Debug for Builder {

@@ -65,6 +65,13 @@ pub enum RunError<E> {
         /// How long the caller waited.
         waited: Duration,
     },
+    /// In a test: it has not ended, and it will not before something comes from outside.
+    Stuck {
+        /// The instance.
+        instance: String,
+        /// What it waits for.
+        waits_for: String,
+    },
     /// No instance has the id.
     NotFound {
         /// The id.
@@ -79,7 +86,11 @@ impl<E> RunError<E> {
     pub fn app(&self) -> Option<&E> {
         match self {
             Self::Call(error) => error.app(),
-            Self::Start(_) | Self::NotEnded { .. } | Self::NotFound { .. } | Self::Client(_) => None,
+            Self::Start(_)
+            | Self::NotEnded { .. }
+            | Self::Stuck { .. }
+            | Self::NotFound { .. }
+            | Self::Client(_) => None,
         }
     }
 }
@@ -91,6 +102,9 @@ impl<E: Display> Display for RunError<E> {
             Self::Start(error) => Display::fmt(error, f),
             Self::NotEnded { instance, waited } => {
                 write!(f, "instance '{instance}' has not ended after {waited:?}")
+            }
+            Self::Stuck { instance, waits_for } => {
+                write!(f, "instance '{instance}' will not end by itself: it waits for {waits_for}")
             }
             Self::NotFound { instance } => write!(f, "instance '{instance}' not found"),
             Self::Client(error) => Display::fmt(error, f),
@@ -104,7 +118,7 @@ impl<E: Debug + Display> std::error::Error for RunError<E> {
             // These display as what they hold.
             Self::Start(error) => error.source(),
             Self::Client(error) => error.source(),
-            Self::Call(_) | Self::NotEnded { .. } | Self::NotFound { .. } => None,
+            Self::Call(_) | Self::NotEnded { .. } | Self::Stuck { .. } | Self::NotFound { .. } => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! | file | its job |
 //! |---|---|
 //! | `builder` | what a program registers, and its start |
+//! | `handlers` | the handlers of a program, apart from any store |
 //! | `functions` | what may be registered as a handler, and what is wrong with the rest |
 //! | `activity_fn`, `orchestration_fn` | plain functions as handlers |
 //! | `shared` | what handlers of one program share: names and state |
@@ -22,6 +23,7 @@ mod errors;
 #[doc(hidden)]
 pub mod expansion;
 mod functions;
+mod handlers;
 mod orchestration_fn;
 mod run;
 mod shared;
@@ -34,6 +36,7 @@ use duroxide_core::{Failure, FunctionNames};
 pub use builder::Builder;
 pub use discovered::Discovered;
 pub use errors::{OpenError, RunError, StartError};
+pub use handlers::Handlers;
 pub use run::Run;
 pub(crate) use shared::States;
 

@@ -1,12 +1,14 @@
 //! A plain function as an orchestration.
 
+use std::any::TypeId;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use duroxide_core::{
-    AppError, FunctionNames, HandlerError, OrchestrationContext, OrchestrationHandler, decode_as, encode,
+    AppError, CancelPolicy, FunctionNames, HandlerError, OrchestrationContext, OrchestrationHandler,
+    decode_as, encode,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -22,7 +24,7 @@ pub(crate) struct OrchestrationFn<F, In, Out> {
 #[async_trait]
 impl<F, In, Out, E, Fut> OrchestrationHandler for OrchestrationFn<F, In, Out>
 where
-    F: Fn(OrchestrationContext, In) -> Fut + Send + Sync,
+    F: Fn(OrchestrationContext, In) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Out, E>> + Send,
     In: DeserializeOwned + Send,
     Out: Serialize + Send,
@@ -40,6 +42,10 @@ where
             Ok(output) => Ok(encode(&output)?),
             Err(error) => Err(handler_error(&error)),
         }
+    }
+
+    fn cancel_policy(&self) -> Option<CancelPolicy> {
+        self.shared.get()?.cancel_policies.get(&TypeId::of::<F>()).copied()
     }
 
     fn function_names(&self) -> Option<Arc<FunctionNames>> {
@@ -61,6 +67,10 @@ impl OrchestrationHandler for Naming {
 
     async fn run(&self, ctx: OrchestrationContext, input: String) -> Result<String, HandlerError> {
         self.handler.run(ctx, input).await
+    }
+
+    fn cancel_policy(&self) -> Option<CancelPolicy> {
+        self.handler.cancel_policy()
     }
 
     fn function_names(&self) -> Option<Arc<FunctionNames>> {

@@ -4,7 +4,7 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use duroxide_core::{AppError, FunctionNames, HandlerError};
+use duroxide_core::{AppError, CancelPolicy, FunctionNames, HandlerError};
 
 /// Known once the program starts; handlers are registered before.
 pub(crate) type SharedCell = Arc<OnceLock<Shared>>;
@@ -14,6 +14,8 @@ pub(crate) type SharedCell = Arc<OnceLock<Shared>>;
 pub(crate) struct Shared {
     pub(crate) names: Arc<FunctionNames>,
     pub(crate) states: Arc<States>,
+    /// How orchestrations take a cancel, by the type of their function.
+    pub(crate) cancel_policies: Arc<BTreeMap<TypeId, CancelPolicy>>,
 }
 
 /// Values of a program by their type.

@@ -94,6 +94,8 @@ impl Provider for FaultProvider {
             }
             let mut changed = events.clone();
             self.observer.acking_turn(&mut changed);
+            let mut messages = messages;
+            self.observer.sending(&events, &mut messages);
             let ack = self.inner.ack_orchestration_item(
                 token,
                 execution_id,

@@ -1,4 +1,5 @@
-//! A store that fails as told, for tests of programs, of providers and of the runtime. Feature `test-hooks`.
+//! Tests of programs in virtual time (`TestEnv`, feature `testing`), and a store that fails as told, for tests of programs, of
+//! providers and of the runtime (feature `test-hooks`).
 //!
 //! [`FaultProvider`] stands between the runtime and any store. What happens to a call is scripted
 //! ([`FaultProvider::plan`]), drawn from a seed ([`SeededFaults`]) or decided by a [`FaultSource`] of your own; a
@@ -50,6 +51,8 @@
 
 mod clock;
 mod deliver;
+#[cfg(feature = "testing")]
+mod env;
 mod fault;
 mod forward;
 mod forward_admin;
@@ -61,6 +64,10 @@ mod refusal;
 mod seeded;
 
 pub use clock::SteppedClock;
+#[cfg(feature = "testing")]
+pub use env::{
+    Called, Mockable, ReplayError, TestEnv, TestOutcome, TestRun, replay, replay_dir, run_test, run_test_with,
+};
 pub use fault::{Fault, FaultSource};
 pub use line::Line;
 pub use method::Method;

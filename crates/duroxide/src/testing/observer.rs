@@ -38,6 +38,11 @@ pub trait Observer: Send + Sync {
         let _ = events;
     }
 
+    /// A turn with these events is about to send these messages. What is changed here is what the store gets.
+    fn sending(&self, events: &[Event], messages: &mut Vec<WorkItem>) {
+        let (_, _) = (events, messages);
+    }
+
     /// The store's answer to the commit of a turn.
     fn acked_turn(&self, execution_id: u64, events: &[Event], answer: &Result<(), ProviderError>) {
         let (_, _, _) = (execution_id, events, answer);

@@ -33,7 +33,7 @@ pub use events::{EventName, MalformedPayload, QueueName};
 pub use failure::Failure;
 pub use logger::Logger;
 pub use many::{JoinAll, TryJoinAll};
-pub use names::{FunctionName, FunctionNames, NamedTwice, unnamed_orchestration};
+pub use names::{FunctionName, FunctionNames, NamedTwice, unnamed_activity, unnamed_orchestration};
 pub use parameters::{ActivityParameter, AppError, OrchestrationParameter};
 pub use saga::{CompensationFailed, Saga, SagaStep};
 pub use time::Elapsed;

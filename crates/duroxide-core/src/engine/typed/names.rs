@@ -47,6 +47,16 @@ impl FunctionNames {
         add::<F>(&mut self.orchestrations, name, Some(version))
     }
 
+    /// The names of all activities.
+    pub fn activities(&self) -> impl Iterator<Item = &FunctionName> {
+        self.activities.values()
+    }
+
+    /// The names of all orchestrations.
+    pub fn orchestrations(&self) -> impl Iterator<Item = &FunctionName> {
+        self.orchestrations.values()
+    }
+
     /// The name of an activity.
     pub fn activity<F: 'static>(&self) -> Option<&FunctionName> {
         self.activities.get(&TypeId::of::<F>())
@@ -84,7 +94,7 @@ fn displayed(named: &FunctionName) -> String {
 }
 
 /// What a call of an activity without a name says.
-pub(super) fn unnamed_activity<F>() -> String {
+pub fn unnamed_activity<F>() -> String {
     let function = type_name::<F>();
     format!(
         "{function} has no name on this node: put #[duroxide::activity] on it, or name it with \
