@@ -83,9 +83,6 @@ async fn fulfil<'a>(
 #[duroxide::orchestration(name = "Shipment")]
 pub async fn ship(ctx: OrchestrationContext, order: String) -> Result<Parcel, ShipError> {
     let handed_over = ctx.call(hand_over, order).retry(RetryPolicy::new(10)).total_timeout(DAY).await;
-    handed_over.map_err(|error| match error {
-        CallError::App(error) => error,
-        // Whatever else kept the carrier from coming, the parcel does not leave.
-        _ => ShipError::NoCarrier,
-    })
+    // Whatever else kept the carrier from coming, the parcel does not leave.
+    handed_over.map_err(|error| error.app().cloned().unwrap_or(ShipError::NoCarrier))
 }
