@@ -50,4 +50,24 @@ async fn without_a_value(_ctx: OrchestrationContext, _input: ()) -> Result<()> {
     Ok(())
 }
 
+#[duroxide::orchestration(on_cancel = "undo", within = "10m")]
+async fn undoes(_ctx: OrchestrationContext, _input: ()) -> Result<()> {
+    Ok(())
+}
+
+#[duroxide::orchestration(on_cancel = "compensate")]
+async fn without_a_time(_ctx: OrchestrationContext, _input: ()) -> Result<()> {
+    Ok(())
+}
+
+#[duroxide::orchestration(on_cancel = "compensate", within = "ten minutes")]
+async fn with_no_time(_ctx: OrchestrationContext, _input: ()) -> Result<()> {
+    Ok(())
+}
+
+#[duroxide::orchestration(within = "10m")]
+async fn time_for_nothing(_ctx: OrchestrationContext, _input: ()) -> Result<()> {
+    Ok(())
+}
+
 fn main() {}
