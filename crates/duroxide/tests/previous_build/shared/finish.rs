@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::Provider;
-use duroxide::{Client, Event, OrchestrationStatus};
+use duroxide::{Client, Event, EventKind, OrchestrationStatus};
 use serde::{Deserialize, Serialize};
 
 use super::cases::{REDRIVEN_AFTER, sent_to_finish};
@@ -102,12 +102,18 @@ pub(crate) async fn read_all(client: &Client) -> Histories {
     histories
 }
 
+/// Whether a program has run. A cancel that comes before the first turn ends the execution as version 0.0.0.
+fn has_run(history: &[Event]) -> bool {
+    let started = history.first().map(|event| &event.kind);
+    matches!(started, Some(EventKind::OrchestrationStarted { version, .. }) if version != "0.0.0")
+}
+
 /// Replays every history that has begun; fails with all that do not replay.
 pub(crate) fn replay_all(histories: &Histories) {
     let registry = orchestrations(Phase::Finishing);
     let mut faults = Vec::new();
     for (instance, executions) in histories {
-        for (execution, history) in executions.iter().filter(|(_, history)| !history.is_empty()) {
+        for (execution, history) in executions.iter().filter(|(_, history)| has_run(history)) {
             if let Err(fault) = replay(&registry, history) {
                 faults.push(format!("{instance}, execution {execution}: {fault}"));
             }
