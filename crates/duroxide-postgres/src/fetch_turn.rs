@@ -263,8 +263,8 @@ pub(crate) fn looked(
     if all_fit {
         Look { items, now, next_due, horizon }
     } else {
-        // Where the ready rows that did not fit stand is not known.
-        Look { items, now, next_due: now, horizon: Some(Bounds::UNKNOWN) }
+        // What did not fit stands behind the horizon that this look would leave, but not behind the one it began at.
+        Look { items, now, next_due: now, horizon: None }
     }
 }
 

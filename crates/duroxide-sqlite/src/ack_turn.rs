@@ -313,7 +313,7 @@ fn front(tx: &Tx<'_>, own: &mut Own<'_>) -> Result<Ms, Fault> {
 
 /// Nobody will admit what is left.
 fn drop_inbox(tx: &mut Tx<'_>, row: &mut QueueRow) -> Result<(), Fault> {
-    if row.inbox_count > 0 {
+    if row.inbox_count != 0 {
         let dropped = tx.db.execute("DELETE FROM inbox WHERE instance_key = ?1", [row.key])?;
         tx.effects.dropped_finished += u64::try_from(dropped).unwrap_or(u64::MAX);
     }

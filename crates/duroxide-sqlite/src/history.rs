@@ -130,7 +130,7 @@ fn apply_changes(
 pub(super) fn drop_timers(db: &Db, row: &mut QueueRow, execution_id: i64) -> Result<(), Fault> {
     const ALL: &str = "DELETE FROM inbox INDEXED BY inbox_timers \
          WHERE kind = 5 AND instance_key = ?1 AND execution_id = ?2";
-    if row.inbox_count > 0 {
+    if row.inbox_count != 0 {
         row.inbox_count -= rows(db.execute(ALL, (row.key, execution_id))?);
     }
     Ok(())

@@ -119,7 +119,8 @@ impl QueueRow {
     pub(super) fn recompute_ready_at(&mut self, tx: &mut Tx<'_>) -> rusqlite::Result<()> {
         const SQL: &str = "SELECT visible_at FROM inbox WHERE instance_key = ?1 ORDER BY visible_at LIMIT 1";
         self.ready_at = None;
-        if self.inbox_count > 0 {
+        // A number that is damaged says nothing: the inbox does.
+        if self.inbox_count != 0 {
             self.pull_back(tx)?;
             let first: Option<Ms> = tx.db.first(SQL, [self.key], |row| row.get(0))?;
             self.ready_at = first.map(|visible_at| visible_at.max(self.not_before));
