@@ -4,6 +4,31 @@
 //! effects. The store is SQLite inside the process, PostgreSQL for many processes, memory for tests, or anything that
 //! implements [`providers::Provider`].
 //!
+#![cfg_attr(all(feature = "sqlite", feature = "macros"), doc = "```no_run,standalone_crate")]
+#![cfg_attr(not(all(feature = "sqlite", feature = "macros")), doc = "```ignore")]
+//! use duroxide::prelude::*;
+//!
+//! #[duroxide::activity]
+//! async fn greet(_ctx: ActivityContext, name: String) -> Result<String> {
+//!     Ok(format!("Hello, {name}!"))
+//! }
+//!
+//! #[duroxide::orchestration]
+//! async fn hello(ctx: OrchestrationContext, name: String) -> Result<String> {
+//!     Ok(ctx.call(greet, name).await?)
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<()> {
+//!     let app = Duroxide::open("sqlite:hello.db").await?;
+//!     println!("{}", app.run(hello, "hello-1", "world".to_string()).await?);
+//!     app.shutdown().await
+//! }
+//! ```
+//!
+//! [`Duroxide`] is the facade of a program, [`prelude`] has all that it uses every day. [`runtime`] and [`client`] are what is
+//! below: handlers by name, with text in and out.
+//!
 //! | this crate owns | it must not have |
 //! |---|---|
 //! | the runtime, the client, the faults of tests | rules about what a turn does: `duroxide-core` |
@@ -75,9 +100,13 @@ pub type ProviderRef = std::sync::Arc<dyn providers::Provider>;
 /// The documents' examples compile.
 #[cfg(doctest)]
 mod documents {
-    #[cfg(feature = "sqlite")]
+    #[cfg(all(feature = "sqlite", feature = "macros", feature = "testing"))]
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[cfg(all(feature = "sqlite", feature = "macros", feature = "testing"))]
+    #[doc = include_str!("../../../docs/from-text-to-types.md")]
+    struct FromTextToTypes;
+    #[cfg(all(feature = "sqlite", feature = "macros"))]
     #[doc = include_str!("../../../docs/orchestration-guide.md")]
     struct OrchestrationGuide;
     #[doc = include_str!("../../../docs/sagas.md")]
