@@ -54,6 +54,8 @@ pub fn activity(keys: TokenStream, item: TokenStream) -> TokenStream {
 /// |---|---|
 /// | `name = "Order"` | the stored name; without it, the name of the function |
 /// | `version = "2.0.0"` | its version; without it, 1.0.0 |
+/// | `on_cancel = "compensate"` | after a cancel the program may go on to undo what it did; needs `within` |
+/// | `within = "10m"` | for how long: a number with `ms`, `s`, `m`, `h` or `d` |
 /// | `crate = path` | the path of duroxide, if the program has it under another name |
 ///
 /// The attribute also denies `clippy::disallowed_methods`, `clippy::disallowed_types`, `clippy::disallowed_macros` and
