@@ -54,6 +54,14 @@ fn program() -> duroxide::Builder {
         .orchestration("parent", parent)
 }
 
+/// The time that this thread has had a processor: other tests run beside this one. Where the system does not tell, the time
+/// since the test began.
+fn computing(begun: Instant) -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = told.as_deref().and_then(|text| text.split(' ').next()?.parse().ok());
+    nanoseconds.map_or_else(|| begun.elapsed(), Duration::from_nanos)
+}
+
 #[test]
 fn thirty_days_with_a_thousand_timers_take_less_than_two_seconds() -> Result<()> {
     let begun = Instant::now();
@@ -63,8 +71,8 @@ fn thirty_days_with_a_thousand_timers_take_less_than_two_seconds() -> Result<()>
         assert_eq!(run.result().await?, 499_500);
         assert_eq!(env.elapsed(), DAY * 30);
         assert_eq!(env.calls(note).len(), 1_000);
-        println!("30 days took {:?}", begun.elapsed());
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        println!("30 days took {:?}, {:?} of it computing", begun.elapsed(), computing(begun));
+        assert!(computing(begun) < Duration::from_secs(2), "{:?}", computing(begun));
         run.assert_replays();
         println!("with replays {:?}", begun.elapsed());
         Ok(())
