@@ -1,5 +1,5 @@
 //! One instance is sent 0.8 GB of messages, each within its limit, all at once, and reads them all: memory stays bounded, and
-//! nobody else is held up.
+//! no other call waits.
 
 use std::time::Duration;
 

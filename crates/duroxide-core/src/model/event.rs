@@ -74,7 +74,7 @@ pub enum EventKind {
         /// How long it may go on, in ms.
         within_ms: u64,
     },
-    /// Somebody asked to cancel the instance. The execution ends with it, unless it is about to undo what it did.
+    /// A client asked to cancel the instance. The execution ends with it, unless it is about to undo what it did.
     OrchestrationCancelRequested {
         /// The reason that was given.
         reason: String,

@@ -49,7 +49,7 @@ async fn fetch_work(store: &PostgresProvider, poll_timeout: Duration) -> Option<
     fetched.expect("fetched").map(|(_, token, _)| token)
 }
 
-/// A turn is locked and found to be so; then somebody makes it ready as of long ago, and tells nobody.
+/// A turn is locked and found to be so; then a raw writer makes it ready as of long ago, without a notification.
 async fn check_turn_changed_by_hand(change: &str) {
     let schema = new_schema();
     let store = store(&schema, POLL_INTERVAL).await;

@@ -138,7 +138,7 @@ async fn a_server_that_became_read_only_is_unavailable_until_it_writes_again() {
     };
     assert!(refused.is_retryable(), "{refused}");
     errors_seen(&node).await;
-    admin.batch_execute("SET default_transaction_read_only = off").await.expect("for this session");
+    admin.batch_execute("SET default_transaction_read_only = off").await.expect("for this connection");
     admin.batch_execute(&set("off")).await.expect("set");
     admin.batch_execute("SELECT pg_reload_conf()").await.expect("told");
     start_all(&client, 40).await;

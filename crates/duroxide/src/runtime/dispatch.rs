@@ -284,7 +284,7 @@ async fn refuse_before(node: &Arc<Node>, queue: Queue, refused: Vec<(String, Ref
         given_back.push(waiting);
     }
     if suspects > 0 && !given_back.is_empty() {
-        // A store that does not answer keeps nobody waiting for long.
+        // The suspects wait for a store that does not answer for a bounded time only.
         drop(tokio::time::timeout(LONGEST_GIVE_BACK, join_all(given_back)).await);
     }
 }

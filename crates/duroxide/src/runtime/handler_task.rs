@@ -25,7 +25,7 @@ impl<T: Send + 'static> HandlerTask<T> {
         threads.spawn(node.tasks.track_future(async move {
             // A handler that is aborted is dropped here, on its thread.
             if let Ok(value) = Abortable::new(handler, registration).await {
-                // Nobody waits for a handler that was left.
+                // The node no longer waits for a handler that was left.
                 drop(sender.send(value));
             }
         }));
