@@ -93,7 +93,7 @@ impl Builder {
     {
         let mut named = self.name_activity::<F>(name);
         let handler = ActivityFn { function, shared: named.shared.clone(), types: PhantomData };
-        named.activities = named.activities.insert_handler(name.to_string(), Arc::new(handler));
+        named.activities = named.activities.register_handler(name, Arc::new(handler));
         named
     }
 
@@ -134,7 +134,7 @@ impl Builder {
         let handler = OrchestrationFn { function, shared: named.shared.clone(), types: PhantomData };
         if let Ok(version) = check_version(version) {
             let handler = Arc::new(handler);
-            named.orchestrations = named.orchestrations.insert_handler(name.to_string(), version, handler);
+            named.orchestrations = named.orchestrations.register_handler(name, version, handler);
         }
         named
     }
@@ -192,7 +192,8 @@ impl Builder {
             for version in orchestrations.list_versions(&name) {
                 if let Some(handler) = orchestrations.resolve_handler_exact(&name, &version) {
                     let handler = Arc::new(Naming { handler, shared: self.shared.clone() });
-                    self.orchestrations = self.orchestrations.insert_handler(name.clone(), version, handler);
+                    self.orchestrations =
+                        self.orchestrations.register_handler(name.clone(), version, handler);
                 }
             }
         }

@@ -100,10 +100,6 @@ impl RegistryBuilder<dyn ActivityHandler> {
         activities.into_iter().fold(self, |builder, (name, handler)| builder.register(name, handler))
     }
 
-    pub(crate) fn insert_handler(self, name: String, handler: Arc<dyn ActivityHandler>) -> Self {
-        self.add(name, handler)
-    }
-
     fn add(mut self, name: String, handler: Arc<dyn ActivityHandler>) -> Self {
         if name.starts_with(SYSCALL_PREFIX) {
             self.errors.push(format!(

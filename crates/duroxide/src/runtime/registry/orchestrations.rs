@@ -145,15 +145,6 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
         self
     }
 
-    pub(crate) fn insert_handler(
-        self,
-        name: String,
-        version: Version,
-        handler: Arc<dyn OrchestrationHandler>,
-    ) -> Self {
-        self.insert(name, version, handler)
-    }
-
     fn insert_later(self, name: String, version: &str, handler: Arc<dyn OrchestrationHandler>) -> Self {
         let version = match duroxide_core::check_version(version) {
             Ok(version) => version,
