@@ -20,6 +20,7 @@
 //! | [`metric`] | every metric |
 //! | `support`, `plain_status`, `status_code`, `waiters` | what the stores of this repository share |
 //! | `room`, `send_gate`, `stored_bytes` | how many bytes a fetch brings, and how many are sent at a time |
+//! | [`rules`] | the contract as pure rules, for stores that keep rows |
 //! | `provider_validation` | the contract as tests, with the feature `provider-test` |
 //! | `failpoint`, `drop_after` | for tests: a process that dies at a point, a caller that goes away |
 
@@ -49,6 +50,8 @@ pub mod provider_validation;
 pub mod random;
 mod redrive;
 mod room;
+#[doc(hidden)]
+pub mod rules;
 mod send_gate;
 mod status_code;
 mod stored_bytes;
