@@ -250,7 +250,9 @@ impl Rows {
                 self.check_work_held(*token)?;
                 Err(Fault::Invalid(reason.clone()).into())
             }
-            Call::GiveBackWork { token, give_back } => Ok(self.give_back_work(*token, give_back).map(done)?),
+            Call::GiveBackWork { token, give_back } => {
+                Ok(self.give_back_work(*token, give_back).map(done)?)
+            }
             Call::RenewWork { token, extend_for } => Ok(self.renew_work(*token, *extend_for).map(done)?),
             Call::Progress { token, details } => Ok(self.record_progress(*token, details).map(done)?),
             Call::ForgiveAttempt { token } => Ok(self.forgive_attempt(*token).map(done)?),

@@ -64,8 +64,7 @@ impl Rows {
         if row.inbox_count == 0 {
             return Ok(());
         }
-        let stored: &[_] =
-            if row.inbox_count == row.pending.added { &[] } else { self.stored_inbox(key)? };
+        let stored: &[_] = if row.inbox_count == row.pending.added { &[] } else { self.stored_inbox(key)? };
         let stored = stored.iter().map(|message| {
             let (visible_at, position) = (message.visible_at, message.position);
             let item = KeptItem::Stored { visible_at, position };

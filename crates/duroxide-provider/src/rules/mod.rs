@@ -25,6 +25,7 @@
 //! | `turn_commit` | the commit of a turn |
 //! | `release` | the other ends of an attempt at a turn |
 //! | `work` | work items and the ends of attempts at them |
+//! | `serve` | giving what a group made ready to fetches that wait |
 //! | `outcome` | what the sender of an item is told |
 //! | `admin` | appending, redriving, repairing |
 //! | `token`, `values`, `fault` | lock tokens; values of columns; why a call fails |
@@ -42,6 +43,7 @@ mod messages;
 mod outcome;
 mod release;
 mod rows;
+mod serve;
 mod token;
 mod turn_commit;
 pub mod values;
@@ -52,8 +54,8 @@ mod work_row;
 pub use admin::{EncodedRedrive, EncodedRepair};
 pub use call::{Answer, Call, Wish};
 pub use changes::{
-    AdmittedEarly, AsideMessage, Changes, EarlyMessage, HistoryRow, InboxRow, KeptItem, KeptMessage, KvChanges,
-    NewWork, PulledBack, SessionUse, WorkChange, WorkLock,
+    AdmittedEarly, AsideMessage, Changes, EarlyMessage, HistoryRow, InboxRow, KeptItem, KeptMessage,
+    KvChanges, NewWork, PulledBack, SessionUse, WorkChange, WorkLock,
 };
 pub use effects::Effects;
 pub use encoded::{EncodedEvents, EncodedItem, check_completion, check_message, check_work};
@@ -61,6 +63,7 @@ pub use execution_row::{ExecutionRow, Pinned};
 pub use fault::Fault;
 pub use instance_row::{CANCELLED_WHILE_LOCKED, InstanceRow, Pending, TurnLock};
 pub use rows::{NewKey, Rows};
+pub use serve::{ServedTurn, ServedWork, expires_at};
 pub use token::{Token, UNLOCKED, expired_lock, nonce, nonces};
 pub use turn_commit::TurnCommit;
 pub use values::{Ms, NEVER, NOT_PINNED};

@@ -262,12 +262,9 @@ impl Rows {
         (self.done.effects, self.keys)
     }
 
-    /// For who serves fetches from what the group made ready.
-    pub(super) fn serving(
-        &mut self,
-    ) -> (&mut HashMap<i64, InstanceRow>, &mut Changes, &mut Effects, &HashMap<(i64, u64), ExecutionRow>) {
-        let Done { changes, effects } = &mut self.done;
-        (&mut self.instances, changes, effects, &self.executions)
+    /// An instance, to be locked for a fetch after all calls.
+    pub(super) fn serving_instance(&mut self, key: i64) -> Option<&mut InstanceRow> {
+        self.instances.get_mut(&key)
     }
 
     /// Begins a call.
@@ -451,7 +448,12 @@ impl Rows {
         self.known.first_inputs.get(&key).ok_or_else(|| Need::FirstInput(key).into())
     }
 
-    pub(super) fn is_queued(&self, instance: &str, execution_id: u64, activity_id: u64) -> Result<bool, Stop> {
+    pub(super) fn is_queued(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        activity_id: u64,
+    ) -> Result<bool, Stop> {
         let id = (instance.to_string(), execution_id, activity_id);
         let known = self.known.queued.get(&id).copied();
         known.ok_or_else(|| {
@@ -461,7 +463,12 @@ impl Rows {
     }
 
     /// One of these events that is stored, if any is.
-    pub(super) fn stored_event(&self, key: i64, execution_id: u64, ids: Vec<u64>) -> Result<Option<u64>, Stop> {
+    pub(super) fn stored_event(
+        &self,
+        key: i64,
+        execution_id: u64,
+        ids: Vec<u64>,
+    ) -> Result<Option<u64>, Stop> {
         if ids.is_empty() {
             return Ok(None);
         }
@@ -492,9 +499,9 @@ impl Rows {
             without: covered.map(|(_, lock)| *lock).collect(),
             without_timers: timers.map(|(_, execution_id, schedule)| (*execution_id, *schedule)).collect(),
             without_messages: aside.map(|one| (one.visible_at, one.position)).collect(),
-            pulled_back: pulled.map(|pulled| (pulled.now, pulled.until)).reduce(|one, other| {
-                (one.0.min(other.0), one.1.max(other.1))
-            }),
+            pulled_back: pulled
+                .map(|pulled| (pulled.now, pulled.until))
+                .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))),
         }
     }
 

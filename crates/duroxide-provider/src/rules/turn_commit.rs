@@ -102,7 +102,9 @@ impl TurnCommit {
         wanted.acks.push((token.key, self.execution_id));
         self.orchestrator_items.iter().for_each(|item| wanted.message(item));
         let timers = self.dropped_timers();
-        wanted.timers.extend(timers.into_iter().map(|(execution, schedule)| (token.key, execution, schedule)));
+        wanted
+            .timers
+            .extend(timers.into_iter().map(|(execution, schedule)| (token.key, execution, schedule)));
         for cancelled in &self.cancelled_activities {
             let id = (cancelled.instance.clone(), cancelled.execution_id, cancelled.activity_id);
             wanted.cancelled.push(id);
@@ -423,8 +425,7 @@ impl Rows {
     /// Whether a turn may cancel `target`.
     fn is_own_child(&self, own: &Own, target: &str) -> Result<bool, Stop> {
         let key = self.key_of(target)?;
-        let parent =
-            key.and_then(|key| self.instance(key)).and_then(|row| row.parent_instance.as_deref());
+        let parent = key.and_then(|key| self.instance(key)).and_then(|row| row.parent_instance.as_deref());
         Ok(cancel_reaches(&own.instance, target, parent))
     }
 
