@@ -3,10 +3,11 @@
 use duroxide_core::BounceCause;
 use duroxide_provider::{ActivityBounce, Bounce, Bounces};
 
+use duroxide_provider::rules::UNLOCKED;
+
 use super::db::Db;
 use super::fault::Fault;
 use super::release_turn::max_attempts;
-use super::token::UNLOCKED;
 use super::values::{Ms, from_column};
 
 /// The cause that is kept with an instance, to be selected from `instances i`. A build that does not know these columns

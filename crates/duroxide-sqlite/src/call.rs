@@ -3,19 +3,20 @@
 use std::sync::mpsc::Sender;
 
 use duroxide_provider::clock::JumpListener;
-use duroxide_provider::{FetchedWork, ProviderError, TurnRequest, WorkRequest};
+use duroxide_provider::rules::{self, Answer, Token};
+use duroxide_provider::{FetchedWork, GiveBack, ProviderError, TurnRequest, WorkRequest};
 use tokio::sync::oneshot;
 
 use super::db::Db;
 use super::fault::Fault;
 use super::fetch_turn::RawTurn;
 use super::parked::ParkedFetch;
-use super::token::Token;
 use super::tx::Tx;
-use super::{release_turn, work};
 
 /// A message to the writer's thread.
 pub(super) enum Message {
+    /// A call to apply by the rules.
+    Apply(Ask),
     /// A call to carry out in a transaction.
     Call(Box<dyn Call>),
     /// A read on the writer's connection, between two transactions.
@@ -39,6 +40,58 @@ impl JumpListener for ToWriter {
     fn clock_jumped(&self) {
         // Fails only when the thread has ended; then nothing waits.
         drop(self.0.send(Message::ClockJumped));
+    }
+}
+
+/// A call that the rules apply, answered after its commit.
+pub(super) struct Ask {
+    operation: &'static str,
+    pub(super) call: rules::Call,
+    outcome: Option<Result<Answer, ProviderError>>,
+    /// `None` when nobody waits for the answer.
+    answer: Option<oneshot::Sender<Result<Answer, ProviderError>>>,
+}
+
+impl Ask {
+    pub(super) fn new(
+        operation: &'static str,
+        call: rules::Call,
+        answer: oneshot::Sender<Result<Answer, ProviderError>>,
+    ) -> Self {
+        Self { operation, call, outcome: None, answer: Some(answer) }
+    }
+
+    pub(super) fn set_outcome(&mut self, outcome: Result<Answer, Fault>) {
+        self.outcome = Some(outcome.map_err(|fault| fault.into_error(self.operation)));
+    }
+
+    /// Sends the answer, or the error with which the whole group failed.
+    pub(super) fn answer(self, group_failure: Option<&ProviderError>) {
+        let Some(answer) = self.answer else {
+            if let Some(failure) = group_failure {
+                tracing::warn!(
+                    target: "duroxide::runtime",
+                    error = %failure,
+                    "a lock of a fetch that nobody waits for could not be given back; it will expire"
+                );
+            }
+            return;
+        };
+        // Whoever asked may have gone: the call is committed all the same, as after a lost answer.
+        drop(answer.send(outcome_of(self.operation, group_failure, self.outcome)));
+    }
+}
+
+/// What a call that was carried out, or not, is answered with.
+fn outcome_of<T>(
+    operation: &str,
+    group_failure: Option<&ProviderError>,
+    outcome: Option<Result<T, ProviderError>>,
+) -> Result<T, ProviderError> {
+    match (group_failure, outcome) {
+        (Some(failure), _) => Err(renamed(failure, operation)),
+        (None, Some(outcome)) => outcome,
+        (None, None) => Err(ProviderError::retryable(operation, "the store did not carry the call out")),
     }
 }
 
@@ -107,15 +160,8 @@ where
     }
 
     fn answer(self: Box<Self>, group_failure: Option<&ProviderError>) {
-        let outcome = match (group_failure, self.outcome) {
-            (Some(failure), _) => Err(renamed(failure, self.operation)),
-            (None, Some(outcome)) => outcome,
-            (None, None) => {
-                Err(ProviderError::retryable(self.operation, "the store did not carry the call out"))
-            }
-        };
         // Whoever asked may have gone: the call is committed all the same, as after a lost answer.
-        drop(self.answer.send(outcome));
+        drop(self.answer.send(outcome_of(self.operation, group_failure, self.outcome)));
     }
 }
 
@@ -126,32 +172,29 @@ pub(super) fn renamed(failure: &ProviderError, operation: &str) -> ProviderError
 
 /// What a fetch locked.
 pub(super) trait Locked: Send + 'static {
-    /// Which queue it belongs to.
-    const QUEUE: Queue;
-
     fn lock_token(&self) -> &str;
-}
 
-/// One of the two queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Queue {
-    Turns,
-    Work,
+    /// Gives its lock back uncounted.
+    fn give_back(token: Token) -> rules::Call;
 }
 
 impl Locked for RawTurn {
-    const QUEUE: Queue = Queue::Turns;
-
     fn lock_token(&self) -> &str {
         self.lock_token()
+    }
+
+    fn give_back(token: Token) -> rules::Call {
+        rules::Call::GiveBackTurn { token, give_back: GiveBack::uncounted(None) }
     }
 }
 
 impl Locked for FetchedWork {
-    const QUEUE: Queue = Queue::Work;
-
     fn lock_token(&self) -> &str {
         &self.lock_token
+    }
+
+    fn give_back(token: Token) -> rules::Call {
+        rules::Call::GiveBackWork { token, give_back: GiveBack::uncounted(None) }
     }
 }
 
@@ -179,52 +222,10 @@ impl<T: Locked> Delivery<T> {
 
 impl<T: Locked> Drop for Delivery<T> {
     fn drop(&mut self) {
-        let tokens: Vec<Token> =
-            self.items.iter().filter_map(|item| Token::parse(item.lock_token()).ok()).collect();
-        if !tokens.is_empty() {
-            // Fails only when the store is closed; then the locks expire.
-            drop(self.writer.send(Message::Call(Box::new(GiveBack { queue: T::QUEUE, tokens }))));
-        }
-    }
-}
-
-/// Gives locks back that reached nobody.
-struct GiveBack {
-    queue: Queue,
-    tokens: Vec<Token>,
-}
-
-impl Call for GiveBack {
-    fn bytes(&self) -> usize {
-        0
-    }
-
-    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), RollBack> {
-        for token in &self.tokens {
-            let given_back = match self.queue {
-                Queue::Turns => {
-                    release_turn::give_back(tx, *token, duroxide_provider::GiveBack::uncounted(None))
-                }
-                Queue::Work => work::give_back(tx, *token, duroxide_provider::GiveBack::uncounted(None)),
-            };
-            match given_back {
-                Ok(()) | Err(Fault::LockLost) => {}
-                Err(_) => return Err(RollBack),
-            }
-        }
-        Ok(())
-    }
-
-    fn panicked(&mut self) {}
-
-    fn answer(self: Box<Self>, group_failure: Option<&ProviderError>) {
-        if let Some(failure) = group_failure {
-            tracing::warn!(
-                target: "duroxide::runtime",
-                locks = self.tokens.len(),
-                error = %failure,
-                "locks of a fetch that nobody waits for could not be given back; they will expire"
-            );
+        for token in self.items.iter().filter_map(|item| Token::parse(item.lock_token()).ok()) {
+            let ask = Ask { operation: "give_back", call: T::give_back(token), outcome: None, answer: None };
+            // Fails only when the store is closed; then the lock expires.
+            drop(self.writer.send(Message::Apply(ask)));
         }
     }
 }

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use duroxide_core::WorkItem;
+use duroxide_provider::rules::{Answer, Call, EncodedItem, Wish, check_message};
 use duroxide_provider::{CallerTransaction, Enqueued, ProviderError};
 use rusqlite::Connection;
 
 use super::db::Db;
-use super::enqueue::{self, EncodedItem};
 use super::fault::Fault;
 use super::open_file::OpenFile;
-use super::outcome;
 use super::statistics::Counters;
 use super::store::SqliteProvider;
 use super::tx::Tx;
@@ -58,11 +57,11 @@ impl SqliteProvider {
 
 impl CallerTransaction for SqliteTransaction<'_> {
     async fn enqueue(&self, item: WorkItem) -> Result<(), ProviderError> {
-        self.carry_out(item, |tx, item| enqueue::enqueue_for_orchestrator(tx, item, None)).map(drop)
+        self.send(item, Wish::NotTold).map(drop)
     }
 
     async fn enqueue_checked(&self, item: WorkItem) -> Result<Enqueued, ProviderError> {
-        self.carry_out(item, |tx, item| outcome::enqueue_checked(tx, item, None))
+        self.send(item, Wish::Told)?.enqueued(OPERATION)
     }
 
     fn tells_outcomes(&self) -> bool {
@@ -70,24 +69,24 @@ impl CallerTransaction for SqliteTransaction<'_> {
     }
 }
 
+const OPERATION: &str = "enqueue_for_orchestrator";
+
 impl SqliteTransaction<'_> {
-    fn carry_out<T>(
-        &self,
-        item: WorkItem,
-        send: impl FnOnce(&mut Tx<'_>, &EncodedItem) -> Result<T, Fault>,
-    ) -> Result<T, ProviderError> {
-        const OPERATION: &str = "enqueue_for_orchestrator";
-        let named = |fault: Fault| fault.into_error(OPERATION);
-        if self.connection.is_autocommit() {
-            return Err(named(Fault::Invalid("the caller has begun no transaction".to_string())));
-        }
+    fn send(&self, item: WorkItem, answer: Wish) -> Result<Answer, ProviderError> {
         if let Some(file) = &self.file {
             file.check(OPERATION)?;
         }
-        let item = EncodedItem::new(item).map_err(named)?;
+        self.apply(item, answer).map_err(|fault| fault.into_error(OPERATION))
+    }
+
+    fn apply(&self, item: WorkItem, answer: Wish) -> Result<Answer, Fault> {
+        if self.connection.is_autocommit() {
+            return Err(Fault::Invalid("the caller has begun no transaction".to_string()));
+        }
+        check_message(&item)?;
+        let item = EncodedItem::new(item)?;
         let db = Db::of_caller(self.connection, &self.counters);
-        let mut tx = Tx::new(&db, self.now);
-        send(&mut tx, &item).map_err(named)
+        Tx::new(&db, self.now).apply(&Call::Enqueue { item, delay: None, answer })
     }
 }
 

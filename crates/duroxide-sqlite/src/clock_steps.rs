@@ -5,13 +5,12 @@
 //! opened, whatever is stamped with a later time and waits for nothing else becomes ready now. Locks, claims and delays
 //! that were given out while the clock was ahead last longer by as much.
 
+use duroxide_provider::rules::{InstanceRow, UNLOCKED};
+
 use super::fault::Fault;
-use super::instance_row::QueueRow;
 use super::sessions;
-use super::token::UNLOCKED;
 use super::tx::Tx;
-use super::values::Ms;
-use super::work::Place;
+use super::work::place;
 
 /// Makes ready what is not delayed and is stamped with a time that is yet to come. Looks at everything that waits for a
 /// time.
@@ -23,32 +22,24 @@ pub(super) fn make_ready(tx: &mut Tx<'_>) -> Result<(), Fault> {
     if tx.db.execute(TURNS, [tx.now])? > 0 {
         tx.effects.turn_ready(tx.now);
     }
-    let places = tx.db.all(WORK, (tx.now, UNLOCKED), Place::from_row)?;
+    let places = tx.db.all(WORK, (tx.now, UNLOCKED), place)?;
     if !places.is_empty() {
         tx.effects.work_ready(tx.now);
     }
     for place in &places {
-        sessions::queue_changed(tx, place)?;
+        sessions::queue_changed(tx.db, place)?;
     }
     Ok(())
 }
 
-impl QueueRow {
-    /// When a message that is not delayed and comes now is visible: in its order, whatever the clock says.
-    pub(super) fn next_arrival(&mut self, now: Ms) -> Ms {
-        self.last_arrival = self.last_arrival.max(now);
-        self.last_arrival
+/// Makes messages of an inbox visible that came while the clock was ahead. The instance must not be locked: a lock covers
+/// messages by their times.
+pub(super) fn pull_back(tx: &Tx<'_>, row: &mut InstanceRow) -> rusqlite::Result<()> {
+    const SQL: &str = "UPDATE inbox SET visible_at = ?2 \
+         WHERE instance_key = ?1 AND visible_at > ?2 AND visible_at <= ?3 AND kind <> 5";
+    if row.last_arrival > tx.now {
+        tx.db.execute(SQL, (row.key, tx.now, row.last_arrival))?;
+        row.last_arrival = tx.now;
     }
-
-    /// Makes messages visible that came while the clock was ahead. The instance must not be locked: a lock covers
-    /// messages by their times.
-    pub(super) fn pull_back(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
-        const SQL: &str = "UPDATE inbox SET visible_at = ?2 \
-             WHERE instance_key = ?1 AND visible_at > ?2 AND visible_at <= ?3 AND kind <> 5";
-        if self.last_arrival > tx.now {
-            tx.db.execute(SQL, (self.key, tx.now, self.last_arrival))?;
-            self.last_arrival = tx.now;
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -6,11 +6,11 @@
 //! cancelled.
 
 use duroxide_core::{ErrorDetails, Event, EventKind, ItemKind, ParentLink, WorkItem, columns_of};
+use duroxide_provider::rules::{Call, EncodedItem};
 use rusqlite::Row;
 use rusqlite::types::{Type, ValueRef};
 
 use super::db::Db;
-use super::enqueue::{EncodedItem, FullInbox, deliver};
 use super::fault::Fault;
 use super::instance_row::Status;
 use super::tx::Tx;
@@ -80,6 +80,7 @@ pub(super) fn end_instance(tx: &mut Tx<'_>, key: i64, cause: &str) -> Result<(),
          completed_at = excluded.completed_at, failure = excluded.failure, output = NULL";
     /// No kind of message or work item.
     const ROW: i64 = 0;
+    tx.seen.others = true;
     let (instance, damaged) = replace_texts(tx.db, key)?;
     let cause = if damaged.is_empty() {
         format!("the row of the instance cannot be read: {cause}")
@@ -121,7 +122,7 @@ fn tell_parent(tx: &mut Tx<'_>, key: i64, details: ErrorDetails) -> Result<(), F
         parent_id: parent.event_id,
         details,
     };
-    deliver(tx, &EncodedItem::new(failed)?, None, FullInbox::Admit).map(drop)
+    tx.apply(&Call::Deliver { item: EncodedItem::new(failed)? }).map(drop)
 }
 
 /// Cancels the children of an instance that was ended.
@@ -130,7 +131,7 @@ fn cancel_children(tx: &mut Tx<'_>, instance: &str) -> Result<(), Fault> {
     for child in tx.db.all(SQL, (instance, Status::Running.code()), |row| lossy(row, 0))? {
         let reason = format!("the parent '{instance}' was ended because its row is damaged");
         let cancel = WorkItem::CancelInstance { instance: child, reason };
-        deliver(tx, &EncodedItem::new(cancel)?, None, FullInbox::Admit)?;
+        tx.apply(&Call::Deliver { item: EncodedItem::new(cancel)? })?;
     }
     Ok(())
 }

@@ -10,12 +10,11 @@ use rusqlite::Row;
 use super::admin::{children_of, instance_tree};
 use super::db::Db;
 use super::fault::Fault;
-use super::history::rows;
 use super::instance_row::{key_of, known, status};
 use super::sessions;
 use super::tx::Tx;
-use super::values::{NEVER, from_column, to_column};
-use super::work::Place;
+use super::values::{NEVER, from_column, rows, to_column};
+use super::work::place;
 
 /// Deletes these instances, all or none.
 pub(super) fn delete_atomic(
@@ -155,7 +154,7 @@ fn delete_one(
     by_key("DELETE FROM kept_messages WHERE instance_key = ?1")?;
     by_key("DELETE FROM custom_statuses WHERE instance_key = ?1")?;
     tx.db.execute("DELETE FROM set_aside WHERE instance_id = ?1", [instance])?;
-    let places = tx.db.all(WORK, [instance], Place::from_row)?;
+    let places = tx.db.all(WORK, [instance], place)?;
     for place in &places {
         sessions::item_let_go(tx, place)?;
     }

@@ -28,6 +28,18 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
+impl From<duroxide_provider::rules::Fault> for Fault {
+    fn from(fault: duroxide_provider::rules::Fault) -> Self {
+        use duroxide_provider::rules::Fault as Rule;
+        match fault {
+            Rule::LockLost => Self::LockLost,
+            Rule::NotFound(what) => Self::NotFound(what),
+            Rule::Corrupt(message) => Self::Corrupt(message),
+            Rule::Invalid(message) => Self::Invalid(message),
+        }
+    }
+}
+
 impl Fault {
     pub(super) fn into_error(self, operation: &str) -> ProviderError {
         match self {

@@ -7,25 +7,27 @@ use duroxide_core::{
     BounceCause, DispatcherCapabilityFilter, ItemKind, ParentLink, WhenUndecodable, WorkItem, can_replay,
     limits, unpack_version,
 };
+use duroxide_provider::rules::{
+    AsideMessage, Call, InstanceRow, ServedTurn, Token, TurnLock, expired_lock, nonce,
+};
 use duroxide_provider::support::{ByteRoom, HistoryRoom, HistorySize};
 use duroxide_provider::{
-    FetchedTurn, FilteredOut, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects, TurnFacts,
-    TurnRequest,
+    ExpiredLock, FetchedTurn, FilteredOut, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects,
+    TurnFacts, TurnRequest,
 };
 use rusqlite::types::{Type, ValueRef};
 
 use super::bounces::kept_cause;
+use super::clock_steps::pull_back;
 use super::damaged;
 use super::db::Db;
 use super::fault::Fault;
 use super::history::{self, StoredEvent};
-use super::instance_row::{QUEUE_COLUMNS, QueueRow, TurnLock, pinned, queue_columns, status};
+use super::instance_row::{INSTANCE_COLUMNS, Indexed, StoredInstance, instance_columns, pinned, status};
 use super::release_turn::count_ended_attempt;
 use super::route_turn::{self, Lane};
-use super::set_aside::{self, AsideMessage};
-use super::token::Token;
 use super::tx::Tx;
-use super::values::{Ms, NEVER, after, expired_lock, from_column, from_json, text_bytes};
+use super::values::{Ms, NEVER, after, from_column, from_json, rows, text_bytes};
 
 /// What a look at a queue found.
 #[derive(Debug)]
@@ -212,7 +214,7 @@ fn oldest(
         return route_turn::oldest(tx, lane, handlers, wanted, next_due);
     }
     let mut found = Vec::new();
-    tx.db.each(SQL, (lane.pinned_key, lane.suspect, history::rows(wanted)), |row| {
+    tx.db.each(SQL, (lane.pinned_key, lane.suspect, rows(wanted)), |row| {
         let candidate = Candidate { ready_at: row.get(0)?, key: row.get(1)? };
         Ok(if candidate.ready_at <= tx.now {
             found.push(candidate);
@@ -225,43 +227,33 @@ fn oldest(
     Ok(found)
 }
 
-fn is_compatible(request: &TurnRequest, pinned_key: i64) -> bool {
+pub(super) fn is_compatible(request: &TurnRequest, pinned_key: i64) -> bool {
     can_replay(request.filter.as_ref(), pinned(pinned_key))
 }
 
-/// The columns of an instance that a turn is told besides those of the queue.
+/// What a turn is told besides the row of its instance.
 struct Description {
-    instance: String,
-    incarnation: u64,
-    created_at: Ms,
-    name: String,
-    version: String,
-    parent: Option<ParentLink>,
+    indexed: Indexed,
     last_event_id: u64,
     history_bytes: u64,
     last_cause: Option<BounceCause>,
 }
 
 impl Description {
-    fn stored(&self, row: &QueueRow) -> HeldHistory {
-        HeldHistory {
-            incarnation: self.incarnation,
-            execution_id: row.current_execution_id,
-            last_event_id: self.last_event_id,
-        }
-    }
-
-    fn is_held(&self, row: &QueueRow, request: &TurnRequest) -> bool {
-        request.held.held(&self.instance) == Some(self.stored(row))
-    }
-
     /// What a turn of it reads of its history.
-    fn history_to_read(&self, row: &QueueRow, request: &TurnRequest) -> HistorySize {
-        if self.is_held(row, request) {
+    fn history_to_read(&self, row: &InstanceRow, request: &TurnRequest) -> HistorySize {
+        if is_held(row, self.last_event_id, request) {
             return HistorySize::NOTHING;
         }
         HistorySize { events: self.last_event_id, bytes: self.history_bytes }
     }
+}
+
+/// Whether whoever asks holds the execution as it is stored.
+fn is_held(row: &InstanceRow, last_event_id: u64, request: &TurnRequest) -> bool {
+    let stored =
+        HeldHistory { incarnation: row.incarnation, execution_id: row.current_execution_id, last_event_id };
+    request.held.held(&row.instance) == Some(stored)
 }
 
 /// Locks a ready instance. Nothing when nothing of its inbox could be admitted.
@@ -279,7 +271,7 @@ pub(super) fn take(
 }
 
 /// Whether the first message of an instance fits, if an attempt of it has to be counted before its messages are read.
-fn fits_before_it_is_counted(tx: &Tx<'_>, row: &QueueRow, room: &ByteRoom) -> Result<bool, Fault> {
+fn fits_before_it_is_counted(tx: &Tx<'_>, row: &InstanceRow, room: &ByteRoom) -> Result<bool, Fault> {
     const SQL: &str = "SELECT octet_length(item) FROM inbox WHERE instance_key = ?1 AND visible_at <= ?2 \
          ORDER BY visible_at, position LIMIT 1";
     if row.lock.is_none() {
@@ -290,7 +282,7 @@ fn fits_before_it_is_counted(tx: &Tx<'_>, row: &QueueRow, room: &ByteRoom) -> Re
 }
 
 /// Loads an instance; `None` when its row cannot be read and it was ended therefore.
-fn load_or_end(tx: &mut Tx<'_>, key: i64) -> Result<Option<(QueueRow, Description)>, Fault> {
+fn load_or_end(tx: &mut Tx<'_>, key: i64) -> Result<Option<(InstanceRow, Description)>, Fault> {
     match load(tx, key) {
         Ok(loaded) => Ok(Some(loaded)),
         Err(fault) => match damaged::cause(&fault) {
@@ -303,123 +295,194 @@ fn load_or_end(tx: &mut Tx<'_>, key: i64) -> Result<Option<(QueueRow, Descriptio
 fn take_loaded(
     tx: &mut Tx<'_>,
     key: i64,
-    mut row: QueueRow,
+    mut row: InstanceRow,
     about: Description,
     request: &TurnRequest,
     room: &mut ByteRoom,
 ) -> Result<Taken<RawTurn>, Fault> {
     let expired = row.lock.filter(|_| row.suspect).zip(row.ready_at);
     let expired = expired.map(|(lock, expired_at)| expired_lock(lock.nonce, expired_at));
-    if row.lock.is_some() {
+    if let Some(lock) = row.lock.take() {
         // The previous attempt ended by expiry.
-        count_ended_attempt(tx.db, &row)?;
-        row.lock = None;
+        count_ended_attempt(tx.db, &row, lock)?;
     }
-    row.pull_back(tx)?;
-    let admitted = admit_messages(tx, &mut row, &about.instance, room)?;
+    pull_back(tx, &mut row)?;
+    let admitted = read_messages(tx, key, room)?;
     if admitted.no_room {
         return Ok(Taken::NoRoom);
     }
-    let Some(last) = admitted.last else {
-        row.lock = None;
-        row.recompute_ready_at(tx)?;
-        row.save(tx.db)?;
+    let suspect = row.suspect;
+    let Some(token) = lock(tx, &mut row, &admitted, request)? else {
         return Ok(Taken::Nothing);
     };
-    let token = Token::new(key, request.holder);
-    let suspect = row.suspect;
+    let left = admitted.count;
+    if !admitted.aside.is_empty() {
+        // They leave by the rules; if nothing is left, the instance is given back as it was.
+        tx.apply(&Call::AsideMessages { token, aside: admitted.aside, left })?;
+    } else {
+        tx.seen
+            .instances
+            .push(StoredInstance { indexed: Indexed::left(&row, Some(&about.indexed)), row: row.clone() });
+    }
+    if left == 0 {
+        return Ok(Taken::Nothing);
+    }
+    let facts = Facts { suspect, expired, last_event_id: about.last_event_id, last_cause: about.last_cause };
+    let messages = Messages { items: admitted.items, attempts: admitted.attempts, error: admitted.error };
+    raw_turn(tx.db, tx.now, &row, token, messages, facts, request).map(Taken::Item)
+}
+
+/// Locks an instance with the messages that were read; `None`, and its queue is put in order, if there are none.
+fn lock(
+    tx: &mut Tx<'_>,
+    row: &mut InstanceRow,
+    admitted: &Admitted,
+    request: &TurnRequest,
+) -> Result<Option<Token>, Fault> {
+    const LOCK: &str = "UPDATE instances SET not_before = 0, ready_at = ?2, suspect = 1, suspect_before = ?3, \
+         lock_nonce = ?4, lock_visible_at = ?5, lock_position = ?6, lock_watermark = ?7, last_arrival = ?8 \
+         WHERE key = ?1";
+    const NOT_READY: &str = "UPDATE instances SET ready_at = \
+         (SELECT max(n.visible_at, ?2) FROM inbox n WHERE n.instance_key = ?1 ORDER BY n.visible_at LIMIT 1), \
+         lock_nonce = NULL, lock_visible_at = NULL, lock_position = NULL, lock_watermark = NULL, \
+         last_arrival = ?3 WHERE key = ?1 RETURNING ready_at";
+    let Some((visible_at, position)) = admitted.last else {
+        tx.seen.others = true;
+        let params = (row.key, row.not_before, row.last_arrival);
+        let ready_at: Option<Ms> = tx.db.first(NOT_READY, params, |row| row.get(0))?.flatten();
+        ready_at.into_iter().for_each(|at| tx.effects.turn_ready(at));
+        return Ok(None);
+    };
+    let token = Token { key: row.key, nonce: nonce(request.holder) };
     let locked_until = after(tx.now, request.lock_timeout);
-    row.lock = Some(TurnLock {
-        nonce: token.nonce,
-        visible_at: last.0,
-        position: last.1,
-        watermark: row.next_position,
-    });
-    row.suspect_before = suspect;
+    let covered = rows(admitted.count + admitted.aside.len());
+    let (nonce, watermark) = (token.nonce, row.next_position);
+    row.lock = Some(TurnLock { nonce, visible_at, position, watermark, count: covered });
+    row.suspect_before = row.suspect;
     row.suspect = true;
     row.not_before = 0;
     row.ready_at = Some(locked_until);
-    row.save(tx.db)?;
+    let params =
+        (row.key, locked_until, row.suspect_before, nonce, visible_at, position, watermark, row.last_arrival);
+    tx.db.execute(LOCK, params)?;
     tx.effects.turn_ready(locked_until);
+    Ok(Some(token))
+}
 
-    let (part, events) = if admitted.error.is_some() {
+/// What a turn is told of the attempts before it.
+struct Facts {
+    suspect: bool,
+    expired: Option<ExpiredLock>,
+    last_event_id: u64,
+    last_cause: Option<BounceCause>,
+}
+
+/// The messages of a turn.
+struct Messages {
+    items: Vec<WorkItem>,
+    attempts: u32,
+    error: Option<String>,
+}
+
+/// Reads what else belongs to a turn that is locked.
+fn raw_turn(
+    db: &Db,
+    now: Ms,
+    row: &InstanceRow,
+    token: Token,
+    messages: Messages,
+    facts: Facts,
+    request: &TurnRequest,
+) -> Result<RawTurn, Fault> {
+    let (part, events) = if messages.error.is_some() {
         (HistoryPart::Whole, Vec::new())
-    } else if about.is_held(&row, request) {
+    } else if is_held(row, facts.last_event_id, request) {
         (HistoryPart::Held, Vec::new())
-    } else if about.last_event_id == 0 {
+    } else if facts.last_event_id == 0 {
         // Before the first turn there is nothing to read.
         (HistoryPart::Whole, Vec::new())
     } else {
-        (HistoryPart::Whole, history::read_stored(tx.db, key, row.current_execution_id)?)
+        (HistoryPart::Whole, history::read_stored(db, row.key, row.current_execution_id)?)
     };
     let (kv_snapshot, kv_error) = match part {
         HistoryPart::Held => (HashMap::new(), None),
-        HistoryPart::Whole => kv_snapshot(tx, &row)?,
+        HistoryPart::Whole => kv_snapshot(db, row)?,
     };
+    let parent = ParentLink::from_fields(
+        row.parent_instance.as_deref(),
+        row.parent_execution_id.map(from_column),
+        row.parent_event_id.map(from_column),
+    );
     let turn = FetchedTurn {
         item: OrchestrationItem {
             kv_snapshot,
-            instance: about.instance,
-            orchestration_name: about.name,
+            instance: row.instance.clone(),
+            orchestration_name: row.name.clone(),
             execution_id: row.current_execution_id,
-            version: about.version,
+            version: row.version.clone(),
             history: Vec::new(),
-            messages: admitted.items,
-            history_error: admitted.error.or(kv_error),
+            messages: messages.items,
+            history_error: messages.error.or(kv_error),
         },
         lock_token: token.text(),
-        attempts: admitted.attempts,
+        attempts: messages.attempts,
         facts: Some(TurnFacts {
-            now_ms: from_column(tx.now),
-            suspect,
-            expired,
-            incarnation: about.incarnation,
-            created_at_ms: from_column(about.created_at),
-            last_event_id: about.last_event_id,
-            parent: about.parent,
+            now_ms: from_column(now),
+            suspect: facts.suspect,
+            expired: facts.expired,
+            incarnation: row.incarnation,
+            created_at_ms: from_column(row.created_at),
+            last_event_id: facts.last_event_id,
+            parent,
             history: part,
-            last_cause: about.last_cause,
+            last_cause: facts.last_cause,
         }),
     };
-    Ok(Taken::Item(RawTurn { turn, history: events }))
+    Ok(RawTurn { turn, history: events })
 }
 
-fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
+/// The turn of an instance that was locked by the group that made it ready.
+pub(super) fn served_turn(
+    db: &Db,
+    served: ServedTurn,
+    now: Ms,
+    request: &TurnRequest,
+) -> Result<RawTurn, Fault> {
+    let ServedTurn { token, row, execution, messages, .. } = served;
+    let decode = |message: &duroxide_provider::rules::InboxRow| {
+        from_json::<WorkItem>(ValueRef::Text(message.json.as_bytes()))
+    };
+    let (items, error) = match messages.iter().map(decode).collect::<Result<Vec<WorkItem>, String>>() {
+        Ok(items) => (items, None),
+        Err(cause) => (Vec::new(), Some(format!("a message: {cause}"))),
+    };
+    let facts =
+        Facts { suspect: false, expired: None, last_event_id: execution.last_event_id, last_cause: None };
+    raw_turn(db, now, &row, token, Messages { items, attempts: 1, error }, facts, request)
+}
+
+fn load(tx: &Tx<'_>, key: i64) -> Result<(InstanceRow, Description), Fault> {
     const SQL: &str = concat!(
         "SELECT ",
-        queue_columns!(),
-        ", i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, i.parent_execution_id, \
-         i.parent_event_id, e.last_event_id, i.created_at, i.route_name, i.route_version, ",
+        instance_columns!(),
+        ", e.last_event_id, ",
         kept_cause!(),
         ", e.status, e.status IS NULL AND EXISTS (SELECT 1 FROM history h \
          WHERE h.instance_key = i.key AND h.execution_id = i.current_execution_id), e.history_bytes \
          FROM instances i LEFT JOIN executions e \
          ON e.instance_key = i.key AND e.execution_id = i.current_execution_id WHERE i.key = ?1"
     );
-    const AT: usize = QUEUE_COLUMNS;
+    const AT: usize = INSTANCE_COLUMNS;
     let found = tx.db.first(SQL, [key], |row| {
-        // Read here, so that the commit of the turn can read them.
-        let (_, _): (String, String) = (row.get(AT + 9)?, row.get(AT + 10)?);
         check_execution(row, AT)?;
-        let parent: Option<String> = row.get(AT + 4)?;
-        let parent_execution_id: Option<i64> = row.get(AT + 5)?;
-        let parent_event_id: Option<i64> = row.get(AT + 6)?;
+        let stored = StoredInstance::from_row(row)?;
         let about = Description {
-            instance: row.get(AT)?,
-            incarnation: row.get::<_, i64>(AT + 1)?.cast_unsigned(),
-            created_at: row.get(AT + 8)?,
-            name: row.get(AT + 2)?,
-            version: row.get(AT + 3)?,
-            parent: ParentLink::from_fields(
-                parent.as_deref(),
-                parent_execution_id.map(from_column),
-                parent_event_id.map(from_column),
-            ),
-            last_event_id: row.get::<_, Option<i64>>(AT + 7)?.map_or(0, from_column),
-            history_bytes: history_bytes(row.get_ref(AT + 14)?),
-            last_cause: damaged::optional_lossy(row, AT + 11)?.as_deref().and_then(BounceCause::from_stored),
+            indexed: stored.indexed,
+            last_event_id: row.get::<_, Option<i64>>(AT)?.map_or(0, from_column),
+            history_bytes: history_bytes(row.get_ref(AT + 4)?),
+            last_cause: damaged::optional_lossy(row, AT + 1)?.as_deref().and_then(BounceCause::from_stored),
         };
-        Ok((QueueRow::from_row(row)?, about))
+        Ok((stored.row, about))
     })?;
     found.ok_or_else(|| {
         Fault::Corrupt("the index of ready instances names an instance that is not there".to_string())
@@ -428,14 +491,14 @@ fn load(tx: &Tx<'_>, key: i64) -> Result<(QueueRow, Description), Fault> {
 
 /// Fails if no turn of the execution could be committed: its row is gone although it has a history, or is damaged.
 fn check_execution(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<()> {
-    if let Some(code) = row.get::<_, Option<i64>>(at + 12)? {
+    if let Some(code) = row.get::<_, Option<i64>>(at + 2)? {
         status(code)?;
     }
-    let last_event_id: Option<i64> = row.get(at + 7)?;
+    let last_event_id: Option<i64> = row.get(at)?;
     match last_event_id.filter(|id| *id < 0) {
-        Some(id) => Err(rusqlite::Error::IntegralValueOutOfRange(at + 7, id)),
-        None if row.get(at + 13)? => {
-            Err(rusqlite::Error::InvalidColumnType(at + 12, "executions.status".to_string(), Type::Null))
+        Some(id) => Err(rusqlite::Error::IntegralValueOutOfRange(at, id)),
+        None if row.get(at + 3)? => {
+            Err(rusqlite::Error::InvalidColumnType(at + 2, "executions.status".to_string(), Type::Null))
         }
         None => Ok(()),
     }
@@ -454,75 +517,73 @@ struct Admitted {
     items: Vec<WorkItem>,
     attempts: u32,
     error: Option<String>,
-    /// Visible time and position of the last one.
+    /// Those that do not decode and that the instance can do without.
+    aside: Vec<AsideMessage>,
+    /// How many stay in the turn.
+    count: usize,
+    /// Visible time and position of the last one, set aside or not.
     last: Option<(Ms, i64)>,
     /// Whether the first one does not fit into the fetch, and nothing was changed.
     no_room: bool,
 }
 
-/// The visible messages of an instance; those it can do without and that do not decode are set aside.
-fn admit_messages(
-    tx: &mut Tx<'_>,
-    row: &mut QueueRow,
-    instance: &str,
-    room: &mut ByteRoom,
-) -> Result<Admitted, Fault> {
+/// The visible messages of an instance.
+fn read_messages(tx: &Tx<'_>, key: i64, room: &mut ByteRoom) -> Result<Admitted, Fault> {
     const SQL: &str = "SELECT visible_at, position, kind, attempts, item FROM inbox \
          WHERE instance_key = ?1 AND visible_at <= ?2 ORDER BY visible_at, position LIMIT ?3";
-    let limit = history::rows(limits::MAX_MESSAGES_PER_FETCH);
-    let mut admitted = Admitted { items: Vec::new(), attempts: 0, error: None, last: None, no_room: false };
-    let mut position_in_turn = 0_usize;
-    let mut aside: Vec<AsideMessage> = Vec::new();
-    tx.db.each(SQL, (row.key, tx.now, limit), |found| {
+    let mut admitted = Admitted {
+        items: Vec::new(),
+        attempts: 0,
+        error: None,
+        aside: Vec::new(),
+        count: 0,
+        last: None,
+        no_room: false,
+    };
+    tx.db.each(SQL, (key, tx.now, rows(limits::MAX_MESSAGES_PER_FETCH)), |found| {
         let (visible_at, position): (Ms, i64) = (found.get(0)?, found.get(1)?);
         let stored = found.get_ref(4)?;
         let bytes = text_bytes(stored);
         if !room.fits(bytes) {
-            admitted.no_room = admitted.last.is_none() && aside.is_empty();
+            admitted.no_room = admitted.last.is_none();
             return Ok(ControlFlow::Break(()));
         }
+        admitted.last = Some((visible_at, position));
         let decoded: Result<WorkItem, String> = from_json(stored);
         if let Err(cause) = &decoded {
             match ItemKind::from_code(found.get(2)?).map(ItemKind::when_undecodable) {
                 Some(WhenUndecodable::SetAside) => {
-                    aside.push(AsideMessage { visible_at, position, cause: cause.clone() });
+                    let cause = cause.clone();
+                    admitted.aside.push(AsideMessage { key, visible_at, position, cause });
                     return Ok(ControlFlow::Continue(()));
                 }
                 Some(WhenUndecodable::Poison) | None => {}
             }
         }
         room.take(bytes);
-        position_in_turn += 1;
+        admitted.count += 1;
         match decoded {
             Ok(item) => admitted.items.push(item),
             Err(cause) => {
-                admitted
-                    .error
-                    .get_or_insert_with(|| format!("message at position {position_in_turn}: {cause}"));
+                let place = admitted.count;
+                admitted.error.get_or_insert_with(|| format!("message at position {place}: {cause}"));
             }
         }
         let attempts: i64 = found.get(3)?;
         admitted.attempts =
             admitted.attempts.max(u32::try_from(attempts.saturating_add(1)).unwrap_or(u32::MAX));
-        admitted.last = Some((visible_at, position));
         Ok(ControlFlow::Continue(()))
     })?;
-    for message in &aside {
-        set_aside::message(tx, row, instance, message)?;
-    }
-    if !aside.is_empty() {
-        row.recount_cancels(tx.db)?;
-    }
     Ok(admitted)
 }
 
 /// The values of an instance, and what is wrong with them if they cannot be read.
-fn kv_snapshot(tx: &Tx<'_>, row: &QueueRow) -> Result<(HashMap<String, KvEntry>, Option<String>), Fault> {
+fn kv_snapshot(db: &Db, row: &InstanceRow) -> Result<(HashMap<String, KvEntry>, Option<String>), Fault> {
     const SQL: &str = "SELECT key, value, last_updated_at_ms FROM kv WHERE instance_key = ?1";
     if !row.has_kv {
         return Ok((HashMap::new(), None));
     }
-    let entries = tx.db.all(SQL, [row.key], |found| {
+    let entries = db.all(SQL, [row.key], |found| {
         Ok((found.get(0)?, KvEntry { value: found.get(1)?, last_updated_at_ms: from_column(found.get(2)?) }))
     });
     match entries {

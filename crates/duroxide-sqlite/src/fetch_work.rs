@@ -4,22 +4,19 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use duroxide_core::{BounceCause, WorkItem};
+use duroxide_provider::rules::{Call, Place, Token, UNLOCKED, WorkRow, expired_lock, nonce};
+use duroxide_provider::support::ByteRoom;
 use duroxide_provider::{ExpiredLock, FetchedWork, OrchestrationRef, Suspects, TagFilter, WorkRequest};
 
 use super::damaged::{self, lossy, optional_lossy};
 use super::db::Db;
 use super::fault::Fault;
 use super::fetch_turn::{AT_ONCE, Look, Taken};
-use super::history::rows;
 use super::route_work::{self, Lane};
 use super::sessions;
 use super::set_aside;
-use super::token::{Token, UNLOCKED};
 use super::tx::Tx;
-use super::values::{Ms, NEVER, after, expired_lock, from_column, from_json, text_bytes};
-
-use super::work::{Place, WorkRow};
-use duroxide_provider::support::ByteRoom;
+use super::values::{Ms, NEVER, after, from_column, from_json, rows, text_bytes};
 
 /// A work item that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,10 +190,8 @@ pub(super) fn take(
 ) -> Result<Taken<FetchedWork>, Fault> {
     const SELECT: &str = "SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.tag, w.session_id, \
          w.attempts, w.suspect, w.item, i.name, i.version, w.progress, w.bounce, w.forgiven, w.lock_nonce, \
-         w.ready_at FROM work_items w \
+         w.ready_at, w.visible_at FROM work_items w \
          LEFT JOIN instances i ON i.instance_id = w.instance_id WHERE w.id = ?1";
-    const LOCK: &str = "UPDATE work_items SET ready_at = ?2, suspect = 1, suspect_before = ?3, attempts = ?4, \
-         lock_nonce = ?5 WHERE id = ?1";
     let found = tx.db.first(SELECT, [id], |found| {
         let row = WorkRow {
             id,
@@ -204,22 +199,26 @@ pub(super) fn take(
             execution_id: from_column(found.get(1)?),
             activity_id: from_column(found.get(2)?),
             place: Place { name: found.get(3)?, tag: found.get(4)?, session_id: found.get(5)? },
-            attempts: u32::try_from(found.get::<_, i64>(6)?).unwrap_or(u32::MAX),
-            suspect: found.get(7)?,
+            attempts: found.get(6)?,
+            suspect_before: found.get(7)?,
+            nonce: None,
+            stored_nonce: None,
+            ready_at: found.get(15)?,
+            visible_at: found.get(16)?,
         };
         let orchestration = match (optional_lossy(found, 9)?, optional_lossy(found, 10)?) {
             (Some(name), Some(version)) => Some(OrchestrationRef { name, version }),
             (None, _) | (_, None) => None,
         };
-        let (nonce, found_ready_at): (i64, Ms) = (found.get(14)?, found.get(15)?);
+        let held: i64 = found.get(14)?;
         let told = Told {
             orchestration,
             progress: optional_lossy(found, 11)?,
             last_cause: optional_lossy(found, 12)?.as_deref().and_then(BounceCause::from_stored),
             forgiven: u32::try_from(found.get::<_, i64>(13)?).unwrap_or(u32::MAX),
-            expired: (row.suspect && nonce != UNLOCKED).then(|| expired_lock(nonce, found_ready_at)),
+            expired: (row.suspect_before && held != UNLOCKED).then(|| expired_lock(held, row.ready_at)),
         };
-        let is_ready = found_ready_at == ready_at;
+        let is_ready = row.ready_at == ready_at;
         let stored = found.get_ref(8)?;
         let bytes = text_bytes(stored);
         // What does not fit is not decoded.
@@ -238,7 +237,7 @@ pub(super) fn take(
         Some((row, told, decoded, true)) => (row, told, decoded),
         Some((row, _, _, false)) => {
             sessions::drop_heads(tx, id)?;
-            sessions::queue_changed(tx, &row.place)?;
+            sessions::queue_changed(tx.db, &row.place)?;
             return Ok(Taken::Nothing);
         }
         None => {
@@ -246,23 +245,37 @@ pub(super) fn take(
             return Ok(Taken::Nothing);
         }
     };
-    let (item, bytes) = match decoded {
+    let (decoded, bytes) = match decoded {
         None => return Ok(Taken::NoRoom),
-        Some((Ok(item), bytes)) => (item, bytes),
-        Some((Err(cause), _)) => {
-            set_aside::work_item(tx, row, &cause)?;
+        Some((decoded, bytes)) => (decoded, bytes),
+    };
+    let (row, token) = lock(tx, row, request)?;
+    let item = match decoded {
+        Ok(item) => item,
+        Err(cause) => {
+            tx.apply(&Call::AsideWork { token, cause })?;
             return Ok(Taken::Nothing);
         }
     };
     room.take(bytes);
-    let token = Token::new(id, request.holder);
-    let attempts = row.attempts.saturating_add(1);
-    let locked_until = after(tx.now, request.lock_timeout);
-    tx.db.execute(LOCK, (id, locked_until, row.suspect, attempts, token.nonce))?;
-    tx.effects.work_ready(locked_until);
     if let (Some(session_id), Some(config)) = (&row.place.session_id, &request.session) {
-        sessions::claim(tx, session_id, config, locked_until)?;
+        sessions::claim(tx, session_id, config, row.ready_at)?;
     }
-    sessions::queue_changed(tx, &row.place)?;
-    Ok(Taken::Item(told.with(item, token, attempts, row.suspect)))
+    sessions::queue_changed(tx.db, &row.place)?;
+    let (attempts, suspect) = (u32::try_from(row.attempts).unwrap_or(u32::MAX), row.suspect_before);
+    tx.seen.work.push(row);
+    Ok(Taken::Item(told.with(item, token, attempts, suspect)))
+}
+
+fn lock(tx: &mut Tx<'_>, mut row: WorkRow, request: &WorkRequest) -> Result<(WorkRow, Token), Fault> {
+    const LOCK: &str = "UPDATE work_items SET ready_at = ?2, suspect = 1, suspect_before = ?3, attempts = ?4, \
+         lock_nonce = ?5 WHERE id = ?1";
+    let token = Token { key: row.id, nonce: nonce(request.holder) };
+    row.attempts = row.attempts.saturating_add(1).min(i64::from(u32::MAX));
+    row.ready_at = after(tx.now, request.lock_timeout);
+    row.nonce = Some(token.nonce);
+    row.stored_nonce = row.nonce;
+    tx.db.execute(LOCK, (row.id, row.ready_at, row.suspect_before, row.attempts, token.nonce))?;
+    tx.effects.work_ready(row.ready_at);
+    Ok((row, token))
 }

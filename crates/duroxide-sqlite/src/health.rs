@@ -1,20 +1,16 @@
-//! What the queues hold for an instance, what is overdue, and repairs.
+//! What the queues hold for an instance, and what is overdue.
 
 use std::collections::BTreeSet;
 
+use duroxide_core::ItemKind;
 use duroxide_core::health::{QueuedFor, QueuedMessage};
-use duroxide_core::{ItemKind, columns_of};
-use duroxide_provider::{HealthFacts, Overdue, RepairInstance};
+use duroxide_provider::rules::{InstanceRow, UNLOCKED};
+use duroxide_provider::{HealthFacts, Overdue};
 
 use super::db::Db;
-use super::enqueue::{EncodedItem, FullInbox, check_message, deliver};
-use super::execution_row::ExecutionRow;
 use super::fault::Fault;
-use super::instance_row::{QueueRow, key_of};
-use super::token::UNLOCKED;
-use super::tx::Tx;
+use super::instance_row::StoredInstance;
 use super::values::{Ms, from_column, to_column};
-use super::work;
 
 /// What the queues hold for an instance; `None` if it is unknown or has ended.
 pub(super) fn queued_for(db: &Db, now: Ms, instance: &str) -> Result<Option<QueuedFor>, Fault> {
@@ -22,7 +18,8 @@ pub(super) fn queued_for(db: &Db, now: Ms, instance: &str) -> Result<Option<Queu
     const WORK: &str = "SELECT execution_id, activity_id FROM work_items WHERE instance_id = ?1";
     const INBOX: &str = "SELECT kind, execution_id, event_id FROM inbox WHERE instance_key = ?1";
     db.snapshot(|db| {
-        let Some(row) = QueueRow::by_id(db, instance)?.filter(|row| !row.status.ends_instance()) else {
+        let stored = StoredInstance::by_id(db, instance)?;
+        let Some(row) = stored.map(|stored| stored.row).filter(|row| !row.is_ended()) else {
             return Ok(None);
         };
         let last: Option<i64> =
@@ -49,7 +46,7 @@ pub(super) fn queued_for(db: &Db, now: Ms, instance: &str) -> Result<Option<Queu
     })
 }
 
-fn is_locked(row: &QueueRow, now: Ms) -> bool {
+fn is_locked(row: &InstanceRow, now: Ms) -> bool {
     row.lock.is_some() && row.ready_at.is_some_and(|expires| now < expires)
 }
 
@@ -95,82 +92,4 @@ fn overdue(db: &Db, sql: &'static str, params: impl rusqlite::Params) -> Result<
         Ok(Overdue { count: from_column(count), oldest_ms: oldest.map(from_column) })
     })?;
     Ok(found.unwrap_or_default())
-}
-
-/// A [`RepairInstance`] in its stored form.
-#[derive(Debug)]
-pub(super) struct EncodedRepair {
-    instance: String,
-    execution_id: u64,
-    last_event_id: u64,
-    activities: Vec<EncodedItem>,
-    messages: Vec<EncodedItem>,
-    note: EncodedItem,
-}
-
-impl EncodedRepair {
-    /// Checks everything that can be wrong by itself, and encodes.
-    pub(super) fn new(request: RepairInstance) -> Result<Self, Fault> {
-        request.activities.iter().try_for_each(work::check_work)?;
-        request.messages.iter().chain([&request.note]).try_for_each(check_message)?;
-        Ok(Self {
-            instance: request.instance,
-            execution_id: request.execution_id,
-            last_event_id: request.last_event_id,
-            activities: EncodedItem::all(request.activities)?,
-            messages: EncodedItem::all(request.messages)?,
-            note: EncodedItem::new(request.note)?,
-        })
-    }
-}
-
-/// Puts back what is not there; how much that was.
-pub(super) fn repair(tx: &mut Tx<'_>, request: &EncodedRepair) -> Result<u64, Fault> {
-    let EncodedRepair { instance, execution_id, last_event_id, .. } = request;
-    let row =
-        QueueRow::by_id(tx.db, instance)?.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))?;
-    let last = ExecutionRow::load(tx, row.key, row.current_execution_id)?.last_event_id;
-    let same = row.current_execution_id == *execution_id && last == *last_event_id;
-    if row.status.ends_instance() || is_locked(&row, tx.now) || !same {
-        return Err(Fault::Invalid(format!("instance '{instance}' is not as it was looked at")));
-    }
-    recount(tx, row.clone())?;
-    let mut put_back = 0;
-    for item in &request.activities {
-        put_back += u64::from(work::put(tx, item)?);
-    }
-    for item in &request.messages {
-        if !is_delivered(tx.db, row.key, item)? {
-            deliver(tx, item, None, FullInbox::Admit)?;
-            put_back += 1;
-        }
-    }
-    if put_back > 0 {
-        deliver(tx, &request.note, None, FullInbox::Admit)?;
-    }
-    Ok(put_back)
-}
-
-/// Rows that are gone may still be counted.
-fn recount(tx: &mut Tx<'_>, mut row: QueueRow) -> Result<(), Fault> {
-    const SQL: &str = "SELECT count(*) FROM inbox WHERE instance_key = ?1";
-    let stored: Option<i64> = tx.db.first(SQL, [row.key], |row| row.get(0))?;
-    row.inbox_count = stored.unwrap_or(0);
-    row.lock = None;
-    row.recompute_ready_at(tx)?;
-    Ok(row.save(tx.db)?)
-}
-
-/// Whether the message is in the inbox, or the instance that it starts exists.
-fn is_delivered(db: &Db, key: i64, item: &EncodedItem) -> Result<bool, Fault> {
-    const SQL: &str = "SELECT 1 FROM inbox WHERE instance_key = ?1 AND kind = ?2 AND execution_id IS ?3 \
-         AND event_id IS ?4 LIMIT 1";
-    let columns = columns_of(&item.item);
-    if columns.kind == ItemKind::Start {
-        return Ok(key_of(db, columns.instance)?.is_some());
-    }
-    let (execution_id, event_id) = (columns.execution_id.map(to_column), columns.event_id.map(to_column));
-    let found: Option<i64> =
-        db.first(SQL, (key, columns.kind.code(), execution_id, event_id), |row| row.get(0))?;
-    Ok(found.is_some())
 }

@@ -5,9 +5,9 @@
 //! | the schema and its migrations, SQL, the thread that writes | the runtime, the client, the engine, another store |
 //!
 //! One thread owns the connection that writes; calls come to it over a channel. It carries out all that wait
-//! in one transaction, each in a savepoint of its own, serves the fetches that wait for what they made ready
-//! in the same transaction, and commits once (`group`). Answers and wake-ups leave after the commit. Reads go
-//! to connections of their own (`readers`).
+//! in one transaction: it loads the rows that they are about, lets the [rules](duroxide_provider::rules) apply them,
+//! serves the fetches that wait for what they made ready, writes every row that changed once, and commits once
+//! (`group`). Answers and wake-ups leave after the commit. Reads go to connections of their own (`readers`).
 //!
 //! | file | what it does |
 //! |---|---|
@@ -17,12 +17,13 @@
 //! | `writer`, `group`, `call`, `parked` | the writer's thread, group commit, fetches that wait |
 //! | `shared_file`, `waiters`, `readers` | other processes, clients that wait, reads |
 //! | `open_file` | noticing that the file was deleted, moved or replaced |
-//! | `db`, `tx`, `values`, `token`, `fault`, `statistics` | what all operations use |
-//! | `instance_row`, `execution_row` | when an instance is ready and who holds it; how an execution stands |
+//! | `db`, `tx`, `values`, `fault`, `statistics` | what all operations use |
+//! | `batch`, `load`, `flush`, `serve` | calls applied by the rules: what they need, what they changed, who waits for it |
+//! | `remembered` | the rows that were read or written last |
+//! | `instance_row`, `execution_row` | reading the rows of instances and executions |
 //! | `caller` | messages sent inside a transaction of the caller |
-//! | `enqueue`, `early`, `set_aside` | how messages reach an inbox, or a place beside it |
-//! | `outcome` | what the sender of a message is told |
-//! | `fetch_turn`, `ack_turn`, `release_turn`, `history` | turns |
+//! | `early`, `set_aside`, `redrive` | messages beside the inboxes |
+//! | `fetch_turn`, `release_turn`, `history` | turns |
 //! | `work`, `fetch_work`, `sessions` | work items |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
 //! | `bounces` | why turns and work items were given back |
@@ -38,8 +39,8 @@
 //!   that an expired lock needs no cleaning up.
 //! - No answer leaves before the commit that it speaks of, nor once the path leads to another file.
 
-mod ack_turn;
 mod admin;
+mod batch;
 mod bounces;
 mod call;
 mod caller;
@@ -48,23 +49,23 @@ mod damaged;
 mod db;
 mod delete;
 mod early;
-mod enqueue;
 mod execution_row;
 mod fault;
 mod fetch_turn;
 mod fetch_work;
+mod flush;
 mod group;
 mod health;
 mod history;
 mod instance_row;
 mod listing;
+mod load;
 mod location;
 mod nodes;
 mod open;
 mod open_failure;
 mod open_file;
 mod options;
-mod outcome;
 mod parked;
 mod provider;
 mod provider_admin;
@@ -72,9 +73,11 @@ mod prune;
 mod readers;
 mod redrive;
 mod release_turn;
+mod remembered;
 mod route_turn;
 mod route_work;
 mod schema;
+mod serve;
 mod sessions;
 mod set_aside;
 mod shared_file;
@@ -84,7 +87,6 @@ mod store;
 mod sweep;
 #[cfg(test)]
 mod tests;
-mod token;
 mod tx;
 mod values;
 mod work;

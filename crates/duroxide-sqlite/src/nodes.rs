@@ -22,7 +22,7 @@ impl Heartbeat {
     }
 
     /// Writes [`NodeRecord::after_heartbeat`] in one statement: an idle store runs this more often than all else.
-    pub(super) fn write(&self, tx: &Tx<'_>) -> Result<(), Fault> {
+    pub(super) fn write(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         const SQL: &str = "INSERT INTO nodes (node_id, start_id, heartbeat_ms, joined_at, last_seen, left_at, info) \
              VALUES (?1, ?2, ?3, ?4, ?4, NULL, ?5) ON CONFLICT (node_id) DO UPDATE SET \
              joined_at = CASE WHEN start_id = ?2 AND left_at IS NULL AND last_seen >= ?4 - heartbeat_ms * ?6 \
@@ -32,6 +32,7 @@ impl Heartbeat {
         let heartbeat_ms = to_column(info.heartbeat_ms).min(LONGEST_HEARTBEAT_MS);
         let patience = to_column(HEARTBEATS_UNTIL_GONE);
         let params = (&info.node_id, &info.start_id, heartbeat_ms, tx.now, &self.json, patience);
+        tx.leaves_rows();
         let joined_at: Option<Ms> = tx.db.first(SQL, params, |row| row.get(0))?;
         if joined_at == Some(tx.now) { forget(tx) } else { Ok(()) }
     }

@@ -76,7 +76,7 @@ impl Request for WorkRequest {
 
 /// A fetch that waits.
 pub(super) struct ParkedFetch<R, T: Locked> {
-    request: R,
+    pub(super) request: R,
     timeout: Duration,
     /// Set when it is parked; `None` when it lies too far ahead to matter.
     deadline: Option<Instant>,
@@ -209,6 +209,34 @@ impl<R: Request> Lane<R> {
             };
             self.served.push(Served { answer: fetch.answer, outcome });
         }
+    }
+
+    /// Takes out the oldest that was told that there is nothing for it, if that is still so.
+    pub(super) fn take_quiet(&mut self, now: Ms) -> Option<ParkedFetch<R, R::Item>> {
+        let is_quiet = |fetch: &ParkedFetch<R, R::Item>| fetch.next_due > now && !fetch.answer.is_closed();
+        let place = self.waiting.iter().position(is_quiet)?;
+        Some(self.waiting.remove(place))
+    }
+
+    /// Lets a fetch wait again that got nothing after all.
+    pub(super) fn park_again(&mut self, fetch: ParkedFetch<R, R::Item>) {
+        self.waiting.insert(0, fetch);
+    }
+
+    /// Serves a fetch with what its own transaction made ready. The locks end at `until`, which others wait for, too.
+    pub(super) fn give(
+        &mut self,
+        fetch: ParkedFetch<R, R::Item>,
+        items: Result<Vec<R::Item>, Fault>,
+        until: Ms,
+    ) {
+        self.due_at(until);
+        let outcome = match items {
+            Ok(items) if items.is_empty() => return self.park_again(fetch),
+            Ok(items) => Ok(Delivery::new(items, self.writer.clone())),
+            Err(fault) => Err(fault.into_error(R::OPERATION)),
+        };
+        self.served.push(Served { answer: fetch.answer, outcome });
     }
 
     /// How many were served in the transaction under way.

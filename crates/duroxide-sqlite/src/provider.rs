@@ -8,6 +8,10 @@ use duroxide_core::{
     DispatcherCapabilityFilter, Event, ExecutionMetadata, NodeInfo, NodeRecord, OrchestrationStatus,
     ScheduledActivityIdentifier, UnprocessableWork, WorkItem,
 };
+use duroxide_provider::rules::{
+    Call, EncodedEvents, EncodedItem, EncodedRedrive, Fault, Token, TurnCommit, Wish, check_completion,
+    check_message, check_work,
+};
 use duroxide_provider::support::is_reached;
 use duroxide_provider::support::{one_turn, one_work};
 use duroxide_provider::{
@@ -16,17 +20,12 @@ use duroxide_provider::{
     TurnRequest, WaitUntil, WorkRequest,
 };
 
-use super::ack_turn::{self, TurnCommit};
 use super::call::Message;
-use super::enqueue::{self, EncodedItem};
 use super::fetch_turn::RawTurn;
-use super::history::{self, EncodedEvents};
+use super::history;
 use super::nodes::Heartbeat;
-use super::redrive::{self, EncodedRedrive};
 use super::store::SqliteProvider;
-use super::token::Token;
-use super::tx::Tx;
-use super::{nodes, outcome, release_turn, sessions, status, sweep, work};
+use super::{nodes, redrive, sessions, status, sweep, work};
 
 #[async_trait]
 impl Provider for SqliteProvider {
@@ -67,15 +66,15 @@ impl Provider for SqliteProvider {
             metadata,
             cancelled_activities,
         );
-        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
-        let mut commit = match commit {
-            Ok(commit) => commit,
+        let token = held(OPERATION, lock_token)?;
+        let call = match commit {
+            Ok(commit) => Call::AckTurn { token, commit: Box::new(commit) },
             // Without the lock nothing else about the call matters.
             Err(fault) => {
-                return self.write(OPERATION, 0, move |tx| ack_turn::refuse(tx, token, fault)).await;
+                return self.refuse(OPERATION, |reason| Call::RefuseTurn { token, reason }, fault).await;
             }
         };
-        self.write(OPERATION, commit.bytes(), move |tx| ack_turn::ack(tx, token, &mut commit)).await
+        self.apply(OPERATION, call).await.map(drop)
     }
 
     async fn abandon_orchestration_item(
@@ -93,8 +92,8 @@ impl Provider for SqliteProvider {
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "renew_orchestration_item_lock";
-        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, 0, move |tx| release_turn::renew(tx, token, extend_for)).await
+        let token = held(OPERATION, lock_token)?;
+        self.apply(OPERATION, Call::RenewTurn { token, extend_for }).await.map(drop)
     }
 
     async fn fetch_work_item(
@@ -114,12 +113,16 @@ impl Provider for SqliteProvider {
         completion: Option<WorkItem>,
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "ack_work_item";
-        let named = |fault: super::fault::Fault| fault.into_error(OPERATION);
-        let token = Token::parse(lock_token).map_err(named)?;
-        let checked = completion.as_ref().map_or(Ok(()), work::check_completion);
-        let completion = completion.map(EncodedItem::new).transpose().map_err(named)?;
-        let bytes = completion.as_ref().map_or(0, |item| item.json.len());
-        self.write(OPERATION, bytes, move |tx| work::ack(tx, token, checked, completion.as_ref())).await
+        let token = held(OPERATION, lock_token)?;
+        let checked = completion.as_ref().map_or(Ok(()), check_completion);
+        let encoded = checked.and_then(|()| completion.map(EncodedItem::new).transpose());
+        let call = match encoded {
+            Ok(completion) => Call::AckWork { token, completion },
+            Err(fault) => {
+                return self.refuse(OPERATION, |reason| Call::RefuseWork { token, reason }, fault).await;
+            }
+        };
+        self.apply(OPERATION, call).await.map(drop)
     }
 
     async fn abandon_work_item(
@@ -137,8 +140,8 @@ impl Provider for SqliteProvider {
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "renew_work_item_lock";
-        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, 0, move |tx| work::renew(tx, token, extend_for)).await
+        let token = held(OPERATION, lock_token)?;
+        self.apply(OPERATION, Call::RenewWork { token, extend_for }).await.map(drop)
     }
 
     async fn renew_session_lock(
@@ -164,17 +167,15 @@ impl Provider for SqliteProvider {
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "enqueue_for_orchestrator";
         let _room = self.sending.enter(&item).await;
-        let item = EncodedItem::new(item).map_err(|fault| fault.into_error(OPERATION))?;
-        let bytes = item.json.len();
-        let enqueue = move |tx: &mut Tx<'_>| enqueue::enqueue_for_orchestrator(tx, &item, delay).map(drop);
-        self.write(OPERATION, bytes, enqueue).await
+        let item = message(OPERATION, item)?;
+        self.apply(OPERATION, Call::Enqueue { item, delay, answer: Wish::NotTold }).await.map(drop)
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
         const OPERATION: &str = "enqueue_for_worker";
-        let checked = work::check_work(&item).and_then(|()| EncodedItem::new(item));
+        let checked = check_work(&item).and_then(|()| EncodedItem::new(item));
         let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, item.json.len(), move |tx| work::put(tx, &item).map(drop)).await
+        self.apply(OPERATION, Call::EnqueueWork { item }).await.map(drop)
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
@@ -200,12 +201,9 @@ impl Provider for SqliteProvider {
         new_events: Vec<Event>,
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "append_with_execution";
-        let mut delta = EncodedEvents::new(new_events).map_err(|fault| fault.into_error(OPERATION))?;
+        let delta = EncodedEvents::new(new_events).map_err(|fault| fault.into_error(OPERATION))?;
         let instance = instance.to_string();
-        let append = move |tx: &mut super::tx::Tx<'_>| {
-            history::append_with_execution(tx, &instance, execution_id, &mut delta)
-        };
-        self.write(OPERATION, 0, append).await
+        self.apply(OPERATION, Call::Append { instance, execution_id, delta }).await.map(drop)
     }
 
     async fn get_custom_status(
@@ -255,14 +253,14 @@ impl Provider for SqliteProvider {
 
     async fn give_back_turn(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
         const OPERATION: &str = "give_back_turn";
-        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, 0, move |tx| release_turn::give_back(tx, token, give_back)).await
+        let token = held(OPERATION, lock_token)?;
+        self.apply(OPERATION, Call::GiveBackTurn { token, give_back }).await.map(drop)
     }
 
     async fn give_back_work(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
         const OPERATION: &str = "give_back_work";
-        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, 0, move |tx| work::give_back(tx, token, give_back)).await
+        let token = held(OPERATION, lock_token)?;
+        self.apply(OPERATION, Call::GiveBackWork { token, give_back }).await.map(drop)
     }
 
     fn tells_outcomes(&self) -> bool {
@@ -276,9 +274,8 @@ impl Provider for SqliteProvider {
     ) -> Result<Enqueued, ProviderError> {
         const OPERATION: &str = "enqueue_for_orchestrator";
         let _room = self.sending.enter(&item).await;
-        let item = EncodedItem::new(item).map_err(|fault| fault.into_error(OPERATION))?;
-        let bytes = item.json.len();
-        self.write(OPERATION, bytes, move |tx| outcome::enqueue_checked(tx, &item, delay)).await
+        let item = message(OPERATION, item)?;
+        self.apply(OPERATION, Call::Enqueue { item, delay, answer: Wish::Told }).await?.enqueued(OPERATION)
     }
 
     fn separates_suspects(&self) -> bool {
@@ -344,15 +341,14 @@ impl Provider for SqliteProvider {
 
     async fn record_progress(&self, lock_token: &str, details: &str) -> Result<(), ProviderError> {
         const OPERATION: &str = "record_progress";
-        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
-        let details = details.to_string();
-        self.write(OPERATION, details.len(), move |tx| work::record_progress(tx, token, &details)).await
+        let token = held(OPERATION, lock_token)?;
+        self.apply(OPERATION, Call::Progress { token, details: details.to_string() }).await.map(drop)
     }
 
     async fn forgive_attempt(&self, lock_token: &str) -> Result<(), ProviderError> {
         const OPERATION: &str = "forgive_attempt";
-        let token = Token::parse(lock_token).map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, 0, move |tx| work::forgive_attempt(tx, token)).await
+        let token = held(OPERATION, lock_token)?;
+        self.apply(OPERATION, Call::ForgiveAttempt { token }).await.map(drop)
     }
 
     async fn lost_work_items(
@@ -370,7 +366,7 @@ impl Provider for SqliteProvider {
 
     async fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
         let instance = instance.to_string();
-        self.read_with("kept_messages", move |db| redrive::kept_messages(db, &instance, 0)).await
+        self.read_with("kept_messages", move |db| redrive::kept_messages(db, &instance)).await
     }
 
     async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
@@ -378,8 +374,7 @@ impl Provider for SqliteProvider {
         RedriveInstance::check_named_once(&instances)?;
         let all: Result<Vec<EncodedRedrive>, _> = instances.into_iter().map(EncodedRedrive::new).collect();
         let all = all.map_err(|fault| fault.into_error(OPERATION))?;
-        let bytes = all.iter().map(EncodedRedrive::bytes).sum();
-        self.write(OPERATION, bytes, move |tx| redrive::redrive(tx, &all)).await
+        self.apply(OPERATION, Call::Redrive(all)).await.map(drop)
     }
 
     async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {
@@ -415,7 +410,29 @@ impl Provider for SqliteProvider {
     }
 }
 
+/// The lock that a token names.
+fn held(operation: &str, lock_token: &str) -> Result<Token, ProviderError> {
+    Token::parse(lock_token).map_err(|fault| fault.into_error(operation))
+}
+
+/// A message in its stored form.
+fn message(operation: &str, item: WorkItem) -> Result<EncodedItem, ProviderError> {
+    let checked = check_message(&item).and_then(|()| EncodedItem::new(item));
+    checked.map_err(|fault| fault.into_error(operation))
+}
+
 impl SqliteProvider {
+    /// Refuses a call that is wrong in itself, unless its lock is lost, which its caller must know first.
+    async fn refuse(
+        &self,
+        operation: &'static str,
+        call: impl FnOnce(String) -> Call + Send,
+        fault: Fault,
+    ) -> Result<(), ProviderError> {
+        let error = fault.into_error(operation);
+        self.apply(operation, call(error.message.clone())).await.map(drop)
+    }
+
     /// The history of an execution, of the latest without an id; empty for an unknown one.
     pub(super) async fn history(
         &self,

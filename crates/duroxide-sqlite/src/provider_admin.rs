@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use duroxide_core::health::QueuedFor;
 use duroxide_core::{DispatcherCapabilityFilter, Event};
+use duroxide_provider::rules::{Answer, Call, EncodedRepair};
 use duroxide_provider::{
     Bounces, DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
     InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
     PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
 
-use super::health::EncodedRepair;
 use super::store::SqliteProvider;
 use super::values::{from_column, to_column};
 use super::{admin, bounces, delete, fetch_turn, health, listing, prune, work};
@@ -179,7 +179,10 @@ impl ProviderAdmin for SqliteProvider {
     async fn repair(&self, request: RepairInstance) -> Result<u64, ProviderError> {
         const OPERATION: &str = "repair";
         let request = EncodedRepair::new(request).map_err(|fault| fault.into_error(OPERATION))?;
-        self.write(OPERATION, 0, move |tx| health::repair(tx, &request)).await
+        match self.apply(OPERATION, Call::Repair(Box::new(request))).await? {
+            Answer::PutBack(put_back) => Ok(put_back),
+            Answer::Done | Answer::Enqueued(_) => Ok(0),
+        }
     }
 
     async fn now_ms(&self) -> Result<u64, ProviderError> {

@@ -7,10 +7,9 @@ use duroxide_provider::{InstanceFilter, PruneOptions, PruneResult};
 use super::db::Db;
 use super::delete::bulk_limit;
 use super::fault::Fault;
-use super::history::rows;
 use super::instance_row::known;
 use super::tx::Tx;
-use super::values::{from_column, to_column};
+use super::values::{from_column, rows, to_column};
 
 /// Deletes old executions of an instance.
 pub(super) fn prune(tx: &Tx<'_>, instance: &str, options: &PruneOptions) -> Result<PruneResult, Fault> {

@@ -15,9 +15,8 @@ use super::damaged::{is_readable, lossy};
 use super::db::Db;
 use super::fault::Fault;
 use super::fetch_turn::Candidate;
-use super::history::rows;
 use super::tx::Tx;
-use super::values::Ms;
+use super::values::{Ms, rows};
 
 /// Instances looked at, besides those wanted, before the fetch goes by route.
 const FRONT: usize = 64;

@@ -7,9 +7,8 @@ use super::damaged::{is_readable, lossy};
 use super::db::Db;
 use super::fault::Fault;
 use super::fetch_work::Candidate;
-use super::history::rows;
 use super::tx::Tx;
-use super::values::Ms;
+use super::values::{Ms, rows};
 
 /// Work items looked at, besides those wanted, before the fetch goes by name.
 const FRONT: usize = 64;

@@ -4,15 +4,16 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use duroxide_provider::clock::millis;
+use duroxide_provider::rules::Place;
 use duroxide_provider::{SessionFetchConfig, SessionOverlap, Suspects, WorkRequest};
 
 use super::damaged::{lossy, optional_lossy};
+use super::db::Db;
 use super::fault::Fault;
 use super::fetch_work::{Candidate, accepted};
 use super::route_work::Lane;
 use super::tx::Tx;
 use super::values::{Ms, NEVER, after, to_column};
-use super::work::Place;
 
 /// How many waiting sessions of a tag and an activity are looked at for claims to give up. What stands before them
 /// is taken by owners with room; then those behind come up.
@@ -265,12 +266,10 @@ pub(super) fn claim(
 }
 
 /// Notes that a session is in use, at least until the lock of one of its items ends.
-pub(super) fn note_activity(tx: &Tx<'_>, place: &Place, item_locked_until: Ms) -> Result<(), Fault> {
+pub(super) fn note_use(db: &Db, session_id: &str, now: Ms, item_locked_until: Ms) -> Result<(), Fault> {
     const SQL: &str = "UPDATE sessions SET last_activity_at = ?2, locked_until = max(locked_until, ?3) \
          WHERE session_id = ?1";
-    if let Some(session_id) = &place.session_id {
-        tx.db.execute(SQL, (session_id, tx.now, item_locked_until))?;
-    }
+    db.execute(SQL, (session_id, now, item_locked_until))?;
     Ok(())
 }
 
@@ -279,19 +278,19 @@ pub(super) fn item_let_go(tx: &mut Tx<'_>, place: &Place) -> Result<(), Fault> {
     if place.session_id.is_some() {
         tx.effects.work_ready(tx.now);
     }
-    queue_changed(tx, place)
+    queue_changed(tx.db, place)
 }
 
 /// Must follow every change of a work item's readiness, and its deletion.
-pub(super) fn queue_changed(tx: &Tx<'_>, place: &Place) -> Result<(), Fault> {
+pub(super) fn queue_changed(db: &Db, place: &Place) -> Result<(), Fault> {
     match &place.session_id {
-        Some(session_id) => refresh_head(tx, session_id, &place.tag, &place.name),
+        Some(session_id) => refresh_head(db, session_id, &place.tag, &place.name),
         None => Ok(()),
     }
 }
 
 /// Finds the first work item of a session, tag and activity anew.
-pub(super) fn refresh_head(tx: &Tx<'_>, session_id: &str, tag: &str, name: &str) -> Result<(), Fault> {
+fn refresh_head(db: &Db, session_id: &str, tag: &str, name: &str) -> Result<(), Fault> {
     const FIRST: &str = "SELECT ready_at, id FROM work_items INDEXED BY work_items_of_session \
          WHERE session_id = ?1 AND tag = ?2 AND name = ?3 AND suspect = ?4 ORDER BY ready_at, id LIMIT 1";
     const SET: &str = "INSERT INTO session_heads (session_id, tag, name, suspect, ready_at, work_id) \
@@ -301,10 +300,10 @@ pub(super) fn refresh_head(tx: &Tx<'_>, session_id: &str, tag: &str, name: &str)
         "DELETE FROM session_heads WHERE session_id = ?1 AND tag = ?2 AND name = ?3 AND suspect = ?4";
     for suspect in [false, true] {
         let first: Option<(Ms, i64)> =
-            tx.db.first(FIRST, (session_id, tag, name, suspect), |row| Ok((row.get(0)?, row.get(1)?)))?;
+            db.first(FIRST, (session_id, tag, name, suspect), |row| Ok((row.get(0)?, row.get(1)?)))?;
         match first {
-            Some((ready_at, id)) => tx.db.execute(SET, (session_id, tag, name, suspect, ready_at, id))?,
-            None => tx.db.execute(CLEAR, (session_id, tag, name, suspect))?,
+            Some((ready_at, id)) => db.execute(SET, (session_id, tag, name, suspect, ready_at, id))?,
+            None => db.execute(CLEAR, (session_id, tag, name, suspect))?,
         };
     }
     Ok(())
@@ -330,13 +329,15 @@ pub(super) fn renew(
     for owner in owners {
         renewed += tx.db.execute(SQL, (owner, locked_until, tx.now, used_since))?;
     }
+    tx.leaves_rows();
     tx.effects.work_ready(locked_until);
     Ok(renewed)
 }
 
 /// Removes sessions whose claim has expired and for which nothing is queued; how many.
-pub(super) fn cleanup(tx: &Tx<'_>) -> Result<usize, Fault> {
+pub(super) fn cleanup(tx: &mut Tx<'_>) -> Result<usize, Fault> {
     const SQL: &str = "DELETE FROM sessions WHERE locked_until <= ?1 AND NOT EXISTS \
          (SELECT 1 FROM session_heads h WHERE h.session_id = sessions.session_id)";
+    tx.leaves_rows();
     Ok(tx.db.execute(SQL, [tx.now])?)
 }

@@ -2,14 +2,13 @@
 
 use duroxide_core::{AppErrorKind, ErrorDetails, ItemKind, WorkItem, columns_of};
 
+use duroxide_provider::rules::{Call, EncodedItem};
+
 use super::damaged::lossy;
-use super::enqueue::{EncodedItem, FullInbox, deliver};
 use super::fault::Fault;
-use super::instance_row::QueueRow;
 use super::sessions;
 use super::tx::Tx;
-use super::values::{Ms, from_column, from_json};
-use super::work::WorkRow;
+use super::values::{from_column, from_json};
 
 /// A row that did not decode and was set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,50 +27,6 @@ pub struct SetAsideItem {
     pub cause: String,
 }
 
-/// A message that is to be set aside.
-#[derive(Debug)]
-pub(super) struct AsideMessage {
-    pub(super) visible_at: Ms,
-    pub(super) position: i64,
-    pub(super) cause: String,
-}
-
-/// Moves a message out of its inbox; the caller saves `row`.
-pub(super) fn message(
-    tx: &mut Tx<'_>,
-    row: &mut QueueRow,
-    instance: &str,
-    message: &AsideMessage,
-) -> Result<(), Fault> {
-    const KEEP: &str = "INSERT INTO set_aside (instance_id, kind, execution_id, event_id, set_aside_at, cause, item) \
-         SELECT ?4, kind, execution_id, event_id, ?5, ?6, item FROM inbox \
-         WHERE instance_key = ?1 AND visible_at = ?2 AND position = ?3";
-    const DELETE: &str = "DELETE FROM inbox WHERE instance_key = ?1 AND visible_at = ?2 AND position = ?3";
-    let (visible_at, position) = (message.visible_at, message.position);
-    tx.db.execute(KEEP, (row.key, visible_at, position, instance, tx.now, &message.cause))?;
-    tx.db.execute(DELETE, (row.key, visible_at, position))?;
-    row.inbox_count -= 1;
-    tx.effects.set_aside += 1;
-    Ok(())
-}
-
-/// Moves a work item out of the queue and fails its activity, so that nobody waits for it in vain.
-pub(super) fn work_item(tx: &mut Tx<'_>, row: WorkRow, cause: &str) -> Result<(), Fault> {
-    const KEEP: &str = "INSERT INTO set_aside (instance_id, kind, execution_id, event_id, set_aside_at, cause, item) \
-         SELECT instance_id, ?2, execution_id, activity_id, ?3, ?4, item FROM work_items WHERE id = ?1";
-    tx.db.execute(KEEP, (row.id, ItemKind::Activity.code(), tx.now, cause))?;
-    row.delete(tx)?;
-    tx.effects.set_aside += 1;
-    let message = format!("the stored work item of activity '{}' cannot be decoded: {cause}", row.place.name);
-    let failed = WorkItem::ActivityFailed {
-        instance: row.instance,
-        execution_id: row.execution_id,
-        id: row.activity_id,
-        details: ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, message, retryable: false },
-    };
-    deliver(tx, &EncodedItem::new(failed)?, None, FullInbox::Admit).map(drop)
-}
-
 /// Moves a work item out of the queue whose row cannot be read. Its activity is failed if the item itself says which one
 /// it is; otherwise a repair of the instance puts it back.
 pub(super) fn unreadable_work_item(tx: &mut Tx<'_>, id: i64, cause: &str) -> Result<(), Fault> {
@@ -81,6 +36,7 @@ pub(super) fn unreadable_work_item(tx: &mut Tx<'_>, id: i64, cause: &str) -> Res
     let found =
         tx.db.first(READ, [id], |row| Ok((lossy(row, 0)?, from_json::<WorkItem>(row.get_ref(1)?))))?;
     let Some((instance, item)) = found else { return Ok(()) };
+    tx.seen.others = true;
     let instance = item.as_ref().map_or(instance, |item| item.instance().to_string());
     let cause = format!("the row of the work item cannot be read: {cause}");
     tx.db.execute(KEEP, (id, &instance, ItemKind::Activity.code(), tx.now, &cause))?;
@@ -99,7 +55,7 @@ pub(super) fn unreadable_work_item(tx: &mut Tx<'_>, id: i64, cause: &str) -> Res
             retryable: false,
         },
     };
-    deliver(tx, &EncodedItem::new(failed)?, None, FullInbox::Admit).map(drop)
+    tx.apply(&Call::Deliver { item: EncodedItem::new(failed)? }).map(drop)
 }
 
 /// What was set aside, oldest first.

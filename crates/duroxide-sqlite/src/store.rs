@@ -7,11 +7,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use duroxide_provider::clock::Clock;
+use duroxide_provider::rules::{Answer, Call};
 use duroxide_provider::support::{SendGate, Waiters};
 use duroxide_provider::{ProviderError, ProviderErrorKind};
 use tokio::sync::oneshot;
 
-use super::call::{Delivery, Job, Message, ToWriter};
+use super::call::{Ask, Delivery, Job, Message, ToWriter};
 use super::clock_steps;
 use super::db::{Db, OwnDb};
 use super::early;
@@ -173,6 +174,13 @@ impl SqliteProvider {
         waiting.await.map_err(|_| closed(operation))?
     }
 
+    /// Has a call applied by the rules in the next transaction.
+    pub(super) async fn apply(&self, operation: &'static str, call: Call) -> Result<Answer, ProviderError> {
+        let (answer, waiting) = oneshot::channel();
+        self.send(operation, Message::Apply(Ask::new(operation, call, answer)))?;
+        waiting.await.map_err(|_| closed(operation))?
+    }
+
     /// Reads beside the writer.
     pub(super) async fn read_with<T: Send + 'static>(
         &self,
@@ -277,9 +285,9 @@ impl WriterStart {
         let storage = |error| storage_error("open", error);
         let db = writer.db();
         let mut tx = Tx::new(&db, to_column(self.options.clock.now_ms()));
-        early::drop_expired(&mut tx).map_err(|fault| fault.into_error("open"))?;
+        tx.effects.expired += early::drop_expired(&db, tx.now).map_err(storage)?;
         clock_steps::make_ready(&mut tx).map_err(|fault| fault.into_error("open"))?;
-        tx.effects.report(&self.counters);
+        super::tx::report(&tx.effects, &self.counters);
         let shared_file = match (&facts.path, &facts.file) {
             (Some(path), Some(file)) => {
                 Some(SharedFile::new(path, Arc::clone(file), &writer.db()).map_err(storage)?)

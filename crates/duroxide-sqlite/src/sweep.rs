@@ -13,18 +13,18 @@ use duroxide_provider::clock::millis;
 use duroxide_provider::support::{one_turn, one_work};
 use duroxide_provider::{FetchedWork, SweepRequest, TagFilter};
 
+use duroxide_provider::rules::UNLOCKED;
+
 use super::db::Db;
 use super::fault::Fault;
 use super::fetch_turn::{self, Candidate, RawTurn, Taken, pinned_keys};
 use super::fetch_work;
-use super::history::rows;
 use super::instance_row::pinned;
 use super::nodes;
 use super::route_turn;
 use super::route_work;
-use super::token::UNLOCKED;
 use super::tx::Tx;
-use super::values::{Ms, from_column, to_column};
+use super::values::{Ms, from_column, rows, to_column};
 use duroxide_provider::support::ByteRoom;
 
 /// What waits and no live node can do.
@@ -94,7 +94,7 @@ macro_rules! first_visible {
 
 fn key_columns(key: &RoutingKey) -> (i64, &str, &str) {
     let (name, version) = key.route.columns();
-    (key.pinned.unwrap_or(super::instance_row::NOT_PINNED), name, version)
+    (key.pinned.unwrap_or(duroxide_provider::rules::NOT_PINNED), name, version)
 }
 
 /// How many instances wait under a key, and since when.

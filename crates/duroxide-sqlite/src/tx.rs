@@ -1,10 +1,12 @@
 //! One call inside a transaction: its connection, its time, and what must follow once it is committed.
 
-use duroxide_provider::metric;
+use duroxide_provider::rules::{Answer, Call, Effects, Ms, NEVER, WorkRow};
 
+use super::batch;
 use super::db::Db;
+use super::fault::Fault;
+use super::instance_row::StoredInstance;
 use super::statistics::{Counters, count};
-use super::values::{Ms, NEVER};
 
 /// One call inside a transaction.
 pub(super) struct Tx<'a> {
@@ -12,88 +14,56 @@ pub(super) struct Tx<'a> {
     /// The store's time.
     pub(super) now: Ms,
     pub(super) effects: Effects,
+    pub(super) seen: Seen,
+}
+
+/// The rows that a call leaves so, for who remembers them.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) instances: Vec<StoredInstance>,
+    pub(super) work: Vec<WorkRow>,
+    /// Whether other rows changed, too.
+    pub(super) others: bool,
 }
 
 impl<'a> Tx<'a> {
     pub(super) fn new(db: &'a Db<'a>, now: Ms) -> Self {
-        Self { db, now, effects: Effects::default() }
+        Self { db, now, effects: Effects::at(now), seen: Seen::default() }
+    }
+
+    /// A call of the store's own: it may change any row.
+    pub(super) fn of_own_call(db: &'a Db<'a>, now: Ms) -> Self {
+        let mut tx = Self::new(db, now);
+        tx.seen.others = true;
+        tx
+    }
+
+    /// The call changes no row of an instance, an execution or a work item.
+    pub(super) fn leaves_rows(&mut self) {
+        self.seen.others = false;
+    }
+
+    /// Applies a call by the rules and writes what it changed, now.
+    pub(super) fn apply(&mut self, call: &Call) -> Result<Answer, Fault> {
+        self.seen.others = true;
+        batch::apply_alone(self, call)
     }
 }
 
-/// What must follow once the transaction is committed. Forgotten when the call is rolled back.
-#[derive(Debug)]
-pub(super) struct Effects {
-    /// The earliest time at which a fetch of turns may find something that it could not find before.
-    pub(super) turns_due: Ms,
-    /// The same for work items.
-    pub(super) work_due: Ms,
-    /// Instances whose status, custom status or KV store changed.
-    pub(super) changed: Vec<String>,
-    pub(super) dropped_unknown: u64,
-    pub(super) dropped_finished: u64,
-    pub(super) expired: u64,
-    pub(super) set_aside: u64,
+/// The due time for fetches of turns, which is thereby taken note of.
+pub(super) fn take_turns_due(effects: &mut Effects) -> Ms {
+    std::mem::replace(&mut effects.turns_due, NEVER)
 }
 
-impl Default for Effects {
-    fn default() -> Self {
-        Self {
-            turns_due: NEVER,
-            work_due: NEVER,
-            changed: Vec::new(),
-            dropped_unknown: 0,
-            dropped_finished: 0,
-            expired: 0,
-            set_aside: 0,
-        }
-    }
+/// The same for work items.
+pub(super) fn take_work_due(effects: &mut Effects) -> Ms {
+    std::mem::replace(&mut effects.work_due, NEVER)
 }
 
-impl Effects {
-    pub(super) fn turn_ready(&mut self, at: Ms) {
-        self.turns_due = self.turns_due.min(at);
-    }
-
-    pub(super) fn work_ready(&mut self, at: Ms) {
-        self.work_due = self.work_due.min(at);
-    }
-
-    /// The due time for fetches of turns, which is thereby taken note of.
-    pub(super) fn take_turns_due(&mut self) -> Ms {
-        std::mem::replace(&mut self.turns_due, NEVER)
-    }
-
-    /// The same for work items.
-    pub(super) fn take_work_due(&mut self) -> Ms {
-        std::mem::replace(&mut self.work_due, NEVER)
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.turn_ready(other.turns_due);
-        self.work_ready(other.work_due);
-        self.changed.extend(other.changed);
-        self.dropped_unknown += other.dropped_unknown;
-        self.dropped_finished += other.dropped_finished;
-        self.expired += other.expired;
-        self.set_aside += other.set_aside;
-    }
-
-    /// Adds what was dropped and set aside to the counters.
-    pub(super) fn report(&self, counters: &Counters) {
-        count(&counters.dropped_messages, self.dropped_unknown + self.dropped_finished);
-        count(&counters.expired_messages, self.expired);
-        count(&counters.set_aside, self.set_aside);
-        for (reason, messages) in [
-            ("unknown_instance", self.dropped_unknown),
-            ("finished_instance", self.dropped_finished),
-            ("expired", self.expired),
-        ] {
-            if messages > 0 {
-                metric::messages_dropped(reason).increment(messages);
-            }
-        }
-        if self.set_aside > 0 {
-            metric::messages_set_aside().increment(self.set_aside);
-        }
-    }
+/// Adds what was dropped and set aside to the counters.
+pub(super) fn report(effects: &Effects, counters: &Counters) {
+    count(&counters.dropped_messages, effects.dropped_unknown + effects.dropped_finished);
+    count(&counters.expired_messages, effects.expired);
+    count(&counters.set_aside, effects.set_aside);
+    effects.report();
 }

@@ -13,6 +13,7 @@ use super::call::Message;
 use super::db::{Db, OwnDb};
 use super::options::SqliteOptions;
 use super::parked::Lane;
+use super::remembered::Remembered;
 use super::shared_file::{Foreign, SharedFile};
 use super::statistics::{Counters, count};
 use super::values::{Ms, NEVER, to_column};
@@ -32,6 +33,7 @@ pub(super) struct Writer {
     /// `None` for a store in memory, which nobody else can change.
     pub(super) shared_file: Option<SharedFile>,
     pub(super) stopping: bool,
+    pub(super) remembered: Remembered,
     just_answered: bool,
     /// The time of the last look at the clock.
     seen: Ms,
@@ -58,6 +60,7 @@ impl Writer {
             work,
             shared_file,
             stopping: false,
+            remembered: Remembered::default(),
             just_answered: false,
             seen: Ms::MIN,
         }
@@ -68,6 +71,7 @@ impl Writer {
         while !self.stopping {
             if catch_unwind(AssertUnwindSafe(|| self.step())).is_err() {
                 tracing::error!(target: "duroxide::runtime", "the writer of the SQLite store panicked and goes on");
+                self.remembered.forget();
                 self.end_broken_transaction();
             }
         }
@@ -185,6 +189,7 @@ impl Writer {
 
     fn foreign_change(&mut self) {
         count(&self.counters.foreign_changes, 1);
+        self.remembered.forget();
         self.turns.due_at(Ms::MIN);
         self.work.due_at(Ms::MIN);
         self.waiters.wake_all();

@@ -11,6 +11,7 @@ use super::turn_commit::TurnCommit;
 use super::wanted::{Stop, Wanted};
 use super::{Fault, Rows};
 use crate::bounce::GiveBack;
+use crate::error::ProviderError;
 use crate::outcome::Enqueued;
 
 /// A call that changes a store.
@@ -52,6 +53,11 @@ pub enum Call {
         delay: Option<Duration>,
         /// Whether the sender asks what became of it.
         answer: Wish,
+    },
+    /// Sends a checked message of the store's own, which always finds room.
+    Deliver {
+        /// The message.
+        item: EncodedItem,
     },
     /// Queues a checked activity.
     EnqueueWork {
@@ -149,12 +155,26 @@ pub enum Answer {
     PutBack(u64),
 }
 
+impl Answer {
+    /// What became of the item of a call that asked for it.
+    pub fn enqueued(self, operation: &str) -> Result<Enqueued, ProviderError> {
+        match self {
+            Self::Enqueued(enqueued) => Ok(enqueued),
+            Self::Done | Self::PutBack(_) => {
+                Err(ProviderError::permanent(operation, "the store did not tell what became of the item"))
+            }
+        }
+    }
+}
+
 impl Call {
     /// What it weighs in a group.
     pub fn bytes(&self) -> usize {
         match self {
             Self::AckTurn { commit, .. } => commit.bytes(),
-            Self::Enqueue { item, .. } | Self::EnqueueWork { item } => item.json.len(),
+            Self::Enqueue { item, .. } | Self::Deliver { item } | Self::EnqueueWork { item } => {
+                item.json.len()
+            }
             Self::AckWork { completion, .. } => completion.as_ref().map_or(0, |item| item.json.len()),
             Self::Progress { details, .. } => details.len(),
             Self::Append { delta, .. } => delta.bytes(),
@@ -185,7 +205,7 @@ impl Call {
             | Self::AsideMessages { token, .. } => {
                 wanted.keys.insert(token.key);
             }
-            Self::Enqueue { item, .. } => wanted.message(item),
+            Self::Enqueue { item, .. } | Self::Deliver { item } => wanted.message(item),
             Self::EnqueueWork { .. } => {}
             Self::AckWork { token, completion } => {
                 wanted.work.insert(token.key);
@@ -241,6 +261,7 @@ impl Rows {
             }
             Call::GiveBackTurn { token, give_back } => self.give_back_turn(*token, give_back).map(done),
             Call::RenewTurn { token, extend_for } => Ok(self.renew_turn(*token, *extend_for).map(done)?),
+            Call::Deliver { item } => self.deliver(item, None, FullInbox::Admit).map(|_| Answer::Done),
             Call::EnqueueWork { item } => {
                 self.put_work(item);
                 Ok(Answer::Done)

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::values::{Ms, NEVER};
 use super::work_row::Place;
 use crate::fetch::{TurnRequest, WorkRequest};
+use crate::metric;
 
 /// What must follow once a group is committed.
 #[derive(Debug, Clone)]
@@ -110,5 +111,21 @@ impl Effects {
         self.dropped_finished += later.dropped_finished;
         self.expired += later.expired;
         self.set_aside += later.set_aside;
+    }
+
+    /// Adds what was dropped and set aside to the metrics.
+    pub fn report(&self) {
+        for (reason, messages) in [
+            ("unknown_instance", self.dropped_unknown),
+            ("finished_instance", self.dropped_finished),
+            ("expired", self.expired),
+        ] {
+            if messages > 0 {
+                metric::messages_dropped(reason).increment(messages);
+            }
+        }
+        if self.set_aside > 0 {
+            metric::messages_set_aside().increment(self.set_aside);
+        }
     }
 }

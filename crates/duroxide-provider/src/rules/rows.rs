@@ -1,6 +1,6 @@
 //! The rows that a group of calls is about: loaded by a store, changed here, written by the store.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use duroxide_core::WorkItem;
 
@@ -38,6 +38,8 @@ pub struct Rows {
     keys: Vec<NewKey>,
     executions: HashMap<(i64, u64), ExecutionRow>,
     work: BTreeMap<i64, WorkRow>,
+    /// Work items that were told, deleted meanwhile or not.
+    told_work: HashSet<i64>,
     early: HashMap<String, Early>,
     /// Ended instances: how many messages are kept for them, `None` if they are dropped.
     kept: HashMap<i64, Option<i64>>,
@@ -102,6 +104,7 @@ impl Rows {
             keys: Vec::new(),
             executions: HashMap::new(),
             work: BTreeMap::new(),
+            told_work: HashSet::new(),
             early: HashMap::new(),
             kept: HashMap::new(),
             timers: HashMap::new(),
@@ -207,9 +210,16 @@ impl Rows {
         self.known.queued.insert((instance.to_string(), execution_id, activity_id), is_queued);
     }
 
-    /// A work item is so.
+    /// A work item is so. One that was told before is as the calls left it.
     pub fn learn_work(&mut self, row: WorkRow) {
-        self.work.insert(row.id, row);
+        if self.told_work.insert(row.id) {
+            self.work.insert(row.id, row);
+        }
+    }
+
+    /// Whether a work item was told, whatever became of it since.
+    pub fn knows_work(&self, id: i64) -> bool {
+        self.told_work.contains(&id)
     }
 
     /// The instances that are known.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use duroxide_core::ItemKind;
+
 use super::Fault;
 use super::instance_row::TurnLock;
-use super::values::Ms;
+use super::values::{Ms, to_column};
 
 /// The rows that calls are about. A store loads them before it applies the calls; where rows can be locked, it locks
 /// them.
@@ -129,6 +131,35 @@ pub struct FirstMessage {
     pub without_messages: Vec<(Ms, i64)>,
     /// Messages after the first of these times and up to the second, timers left out, count as visible at the first.
     pub pulled_back: Option<(Ms, Ms)>,
+}
+
+impl FirstMessage {
+    /// Whether a stored message stays.
+    pub fn counts(&self, message: &StoredMessage) -> bool {
+        let (visible_at, position) = (message.visible_at, message.position);
+        let is_gone_timer = |(execution_id, schedule): &(u64, Option<u64>)| {
+            message.kind == ItemKind::Timer.code()
+                && message.execution_id == Some(to_column(*execution_id))
+                && schedule.is_none_or(|schedule| message.event_id == Some(to_column(schedule)))
+        };
+        !self.without.iter().any(|lock| lock.covers(visible_at, position))
+            && !self.without_messages.contains(&(visible_at, position))
+            && !self.without_timers.iter().any(is_gone_timer)
+    }
+
+    /// When a stored message that stays is visible.
+    pub fn visible_at(&self, message: &StoredMessage) -> Ms {
+        match self.pulled_back {
+            Some((now, until))
+                if message.visible_at > now
+                    && message.visible_at <= until
+                    && message.kind != ItemKind::Timer.code() =>
+            {
+                now
+            }
+            Some(_) | None => message.visible_at,
+        }
+    }
 }
 
 /// A stored message, without its item.
