@@ -149,6 +149,26 @@ pub enum Answer {
     PutBack(u64),
 }
 
+impl Answer {
+    /// What became of the item of a call that asked for it.
+    pub fn enqueued(self) -> Result<Enqueued, Fault> {
+        match self {
+            Self::Enqueued(enqueued) => Ok(enqueued),
+            Self::Done | Self::PutBack(_) => {
+                Err(Fault::Corrupt("the store did not tell what became of the item".to_string()))
+            }
+        }
+    }
+
+    /// How much a repair put back.
+    pub fn put_back(self) -> u64 {
+        match self {
+            Self::PutBack(count) => count,
+            Self::Done | Self::Enqueued(_) => 0,
+        }
+    }
+}
+
 impl Call {
     /// What it weighs in a group.
     pub fn bytes(&self) -> usize {
