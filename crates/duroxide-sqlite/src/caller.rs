@@ -61,7 +61,8 @@ impl CallerTransaction for SqliteTransaction<'_> {
     }
 
     async fn enqueue_checked(&self, item: WorkItem) -> Result<Enqueued, ProviderError> {
-        self.send(item, Wish::Told)?.enqueued(OPERATION)
+        let answer = self.send(item, Wish::Told)?;
+        answer.enqueued().map_err(|fault| fault.into_error(OPERATION))
     }
 
     fn tells_outcomes(&self) -> bool {

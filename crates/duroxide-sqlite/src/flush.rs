@@ -98,11 +98,6 @@ fn write_removals(db: &Db, changes: &Changes, now: Ms) -> Result<(), Fault> {
              WHERE instance_key = ?1 AND (visible_at, position) <= (?2, ?3) AND position < ?4";
         db.execute(SQL, (key, lock.visible_at, lock.position, lock.watermark))?;
     }
-    for (key, lock) in &changes.covered {
-        const SQL: &str = "DELETE FROM inbox \
-             WHERE instance_key = ?1 AND (visible_at, position) <= (?2, ?3) AND position < ?4";
-        db.execute(SQL, (key, lock.visible_at, lock.position, lock.watermark))?;
-    }
     for aside in &changes.aside_messages {
         const KEEP: &str = "INSERT INTO set_aside (instance_id, kind, execution_id, event_id, set_aside_at, cause, item) \
              SELECT i.instance_id, n.kind, n.execution_id, n.event_id, ?4, ?5, n.item \
@@ -112,6 +107,11 @@ fn write_removals(db: &Db, changes: &Changes, now: Ms) -> Result<(), Fault> {
             "DELETE FROM inbox WHERE instance_key = ?1 AND visible_at = ?2 AND position = ?3";
         db.execute(KEEP, (aside.key, aside.visible_at, aside.position, now, &aside.cause))?;
         db.execute(DELETE, (aside.key, aside.visible_at, aside.position))?;
+    }
+    for (key, lock) in &changes.covered {
+        const SQL: &str = "DELETE FROM inbox \
+             WHERE instance_key = ?1 AND (visible_at, position) <= (?2, ?3) AND position < ?4";
+        db.execute(SQL, (key, lock.visible_at, lock.position, lock.watermark))?;
     }
     for (key, execution_id, schedule) in &changes.timers {
         const ONE: &str = "DELETE FROM inbox INDEXED BY inbox_timers \

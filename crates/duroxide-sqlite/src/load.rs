@@ -82,7 +82,7 @@ impl Loader<'_, '_> {
             Need::Execution { key, execution_id } => self.load_execution(rows, *key, *execution_id)?,
             Need::FirstMessage(question) => {
                 let first = self.first_message(rows, question)?;
-                rows.learn_first(question.key, first);
+                rows.learn_first_message(question.clone(), first);
             }
             Need::Timers { key, timers } => {
                 let count = self.count_timers(rows, *key, timers)?;

@@ -275,7 +275,8 @@ impl Provider for SqliteProvider {
         const OPERATION: &str = "enqueue_for_orchestrator";
         let _room = self.sending.enter(&item).await;
         let item = message(OPERATION, item)?;
-        self.apply(OPERATION, Call::Enqueue { item, delay, answer: Wish::Told }).await?.enqueued(OPERATION)
+        let answer = self.apply(OPERATION, Call::Enqueue { item, delay, answer: Wish::Told }).await?;
+        answer.enqueued().map_err(|fault| fault.into_error(OPERATION))
     }
 
     fn separates_suspects(&self) -> bool {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use duroxide_core::health::QueuedFor;
 use duroxide_core::{DispatcherCapabilityFilter, Event};
-use duroxide_provider::rules::{Answer, Call, EncodedRepair};
+use duroxide_provider::rules::{Call, EncodedRepair};
 use duroxide_provider::{
     Bounces, DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
     InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
@@ -179,10 +179,7 @@ impl ProviderAdmin for SqliteProvider {
     async fn repair(&self, request: RepairInstance) -> Result<u64, ProviderError> {
         const OPERATION: &str = "repair";
         let request = EncodedRepair::new(request).map_err(|fault| fault.into_error(OPERATION))?;
-        match self.apply(OPERATION, Call::Repair(Box::new(request))).await? {
-            Answer::PutBack(put_back) => Ok(put_back),
-            Answer::Done | Answer::Enqueued(_) => Ok(0),
-        }
+        Ok(self.apply(OPERATION, Call::Repair(Box::new(request))).await?.put_back())
     }
 
     async fn now_ms(&self) -> Result<u64, ProviderError> {

@@ -133,9 +133,12 @@ impl Rows {
     /// Lets these instances go on, all or none.
     pub(super) fn redrive(&mut self, all: &[EncodedRedrive]) -> Result<(), Stop> {
         let mut keys = Vec::with_capacity(all.len());
+        // All that must be known is asked for before anything is changed: what is applied again is then cheap.
         for one in all {
             let key = self.key_of_existing(&one.instance)?;
             self.check_failed(key, one)?;
+            self.execution_to_change(key, one.failed_execution_id.saturating_add(1))?;
+            self.kept_items(key, one.kept_seen)?;
             keys.push(key);
         }
         let mut kept_since = Vec::with_capacity(all.len());

@@ -11,7 +11,6 @@ use super::turn_commit::TurnCommit;
 use super::wanted::{Stop, Wanted};
 use super::{Fault, Rows};
 use crate::bounce::GiveBack;
-use crate::error::ProviderError;
 use crate::outcome::Enqueued;
 
 /// A call that changes a store.
@@ -157,12 +156,20 @@ pub enum Answer {
 
 impl Answer {
     /// What became of the item of a call that asked for it.
-    pub fn enqueued(self, operation: &str) -> Result<Enqueued, ProviderError> {
+    pub fn enqueued(self) -> Result<Enqueued, Fault> {
         match self {
             Self::Enqueued(enqueued) => Ok(enqueued),
             Self::Done | Self::PutBack(_) => {
-                Err(ProviderError::permanent(operation, "the store did not tell what became of the item"))
+                Err(Fault::Corrupt("the store did not tell what became of the item".to_string()))
             }
+        }
+    }
+
+    /// How much a repair put back.
+    pub fn put_back(self) -> u64 {
+        match self {
+            Self::PutBack(count) => count,
+            Self::Done | Self::Enqueued(_) => 0,
         }
     }
 }

@@ -19,10 +19,10 @@ pub struct Changes {
     pub redriven: Vec<i64>,
     /// Locks whose messages were attempted once more.
     pub ended_attempts: Vec<(i64, TurnLock)>,
+    /// Messages that did not decode and leave their inbox. Written before a lock that covers them deletes them.
+    pub aside_messages: Vec<AsideMessage>,
     /// Locks whose messages are deleted.
     pub covered: Vec<(i64, TurnLock)>,
-    /// Messages that did not decode and leave their inbox.
-    pub aside_messages: Vec<AsideMessage>,
     /// Timers to delete: key, execution, schedule; all of the execution without a schedule.
     pub timers: Vec<(i64, u64, Option<u64>)>,
     /// Instances whose whole inbox is deleted.
@@ -337,8 +337,8 @@ impl Changes {
         self.kept.extend(later.kept);
         self.redriven.extend(later.redriven);
         self.ended_attempts.extend(later.ended_attempts);
-        self.covered.extend(later.covered);
         self.aside_messages.extend(later.aside_messages);
+        self.covered.extend(later.covered);
         self.timers.extend(later.timers);
         self.emptied.extend(later.emptied);
         self.pulled_back.extend(later.pulled_back);

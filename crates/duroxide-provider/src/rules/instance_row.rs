@@ -152,7 +152,7 @@ impl InstanceRow {
     }
 
     /// Whose child it is.
-    pub(super) fn parent(&self) -> Option<ParentLink> {
+    pub fn parent(&self) -> Option<ParentLink> {
         ParentLink::from_fields(
             self.parent_instance.as_deref(),
             self.parent_execution_id.map(from_column),

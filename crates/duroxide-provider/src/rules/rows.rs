@@ -64,6 +64,8 @@ struct Known {
     stored_events: HashMap<(i64, u64), Option<u64>>,
     first_inputs: HashMap<i64, FirstInputRow>,
     queued: HashMap<(String, u64, u64), bool>,
+    /// By instance: a call may ask about an inbox more than once, as it changes it.
+    first_messages: HashMap<i64, Vec<(FirstMessage, Option<Ms>)>>,
 }
 
 /// What calls did.
@@ -155,11 +157,16 @@ impl Rows {
         self.executions.insert((key, execution_id), row);
     }
 
-    /// The first stored message that stays is visible then.
+    /// The first stored message of an inbox, of which no call has removed anything yet, is visible then.
     pub fn learn_first(&mut self, key: i64, first: Option<Ms>) {
         if let Some(row) = self.instances.get_mut(&key) {
             row.pending.first_stored = Some(first);
         }
+    }
+
+    /// The answer to a question. It holds for that question alone: the next one may leave out more.
+    pub fn learn_first_message(&mut self, question: FirstMessage, first: Option<Ms>) {
+        self.known.first_messages.entry(question.key).or_default().push((question, first));
     }
 
     /// Once the messages of its lock and the timers that its commit removes are gone, the first stored message is visible
@@ -493,9 +500,15 @@ impl Rows {
         let stored = match row.pending.first_stored {
             Some(stored) => stored,
             None if row.inbox_count == row.pending.added => None,
-            None => return Err(Need::FirstMessage(self.question(key)).into()),
+            None => self.answered(self.question(key))?,
         };
         Ok(stored.into_iter().chain(row.pending.first_added).min())
+    }
+
+    fn answered(&self, question: FirstMessage) -> Result<Option<Ms>, Stop> {
+        let answers = self.known.first_messages.get(&question.key);
+        let answer = answers.and_then(|all| all.iter().find(|(asked, _)| *asked == question));
+        answer.map(|(_, first)| *first).ok_or_else(|| Need::FirstMessage(question).into())
     }
 
     fn question(&self, key: i64) -> FirstMessage {

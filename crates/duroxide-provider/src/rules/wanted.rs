@@ -69,7 +69,7 @@ pub enum Need {
         /// The execution.
         execution_id: u64,
     },
-    /// When the first stored message of an inbox is visible: `learn_first`.
+    /// When the first stored message of an inbox is visible: `learn_first_message`.
     FirstMessage(FirstMessage),
     /// How many timers a commit removes: `learn_timers`.
     Timers {
