@@ -21,6 +21,7 @@
 //! | `support`, `plain_status`, `status_code`, `waiters` | what the stores of this repository share |
 //! | `room`, `send_gate`, `stored_bytes` | how many bytes a fetch brings, and how many are sent at a time |
 //! | [`rules`] | the contract as pure rules, for stores that keep rows |
+//! | `row_store` | a store on plain maps that follows those rules, with the feature `test-hooks` |
 //! | `provider_validation` | the contract as tests, with the feature `provider-test` |
 //! | `failpoint`, `drop_after` | for tests: a process that dies at a point, a caller that goes away |
 
@@ -50,6 +51,9 @@ pub mod provider_validation;
 pub mod random;
 mod redrive;
 mod room;
+#[cfg(feature = "test-hooks")]
+#[doc(hidden)]
+pub mod row_store;
 #[doc(hidden)]
 pub mod rules;
 mod send_gate;

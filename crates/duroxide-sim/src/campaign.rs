@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use duroxide_sim::{Counters, Protection, Report, Setup, simulate};
+use duroxide_sim::{Backing, Counters, Protection, Report, Setup, simulate};
 
 use crate::say;
 use crate::shrink::{command, shrink};
@@ -39,33 +39,40 @@ pub(crate) fn one(setup: Setup) -> ExitCode {
 }
 
 /// Runs the kept seeds and many others.
-pub(crate) fn many(from: u64, count: u64) -> ExitCode {
-    let mut seeds = match kept() {
-        Ok(kept) => kept,
+pub(crate) fn many(from: u64, count: u64, on: Option<Backing>) -> ExitCode {
+    let mut setups = match kept() {
+        Ok(kept) => kept.into_iter().flat_map(|seed| on_each(on, &Setup::of_seed(seed))).collect::<Vec<_>>(),
         Err(message) => {
             say(&message);
             return ExitCode::FAILURE;
         }
     };
-    seeds.extend(from..from.saturating_add(count));
+    setups.extend((from..from.saturating_add(count)).map(|seed| {
+        let in_turn = if seed.is_multiple_of(2) { Backing::Rules } else { Backing::Memory };
+        Setup { backing: on.unwrap_or(in_turn), ..Setup::of_seed(seed) }
+    }));
     let begun = Instant::now();
-    let All { counters, failed, hash } = run_all(&seeds);
+    let All { counters, failed, hash } = run_all(&setups);
     for (place, report) in failed.iter().enumerate() {
-        let setup = Setup::of_seed(report.seed);
+        let setup = Setup { backing: report.backing, ..Setup::of_seed(report.seed) };
         if place < SHRUNK_FAILURES {
             tell(report, &setup);
             let (small, report) = shrink(&setup);
             say("made small:");
             tell(&report, &small);
         } else {
-            say(&format!("seed {} FAILED", report.seed));
+            say(&format!("{} FAILED", name(report)));
         }
     }
     for line in counters.lines() {
         say(&line);
     }
     let took = begun.elapsed().as_secs_f64();
-    say(&format!("{} seeds in {took:.1} s, {} failed; hash of all {hash:016x}", seeds.len(), failed.len()));
+    let on_rules = setups.iter().filter(|setup| setup.backing == Backing::Rules).count();
+    let (runs, failures) = (setups.len(), failed.len());
+    say(&format!(
+        "{runs} seeds in {took:.1} s, {on_rules} of them on the rules, {failures} failed; hash of all {hash:016x}"
+    ));
     if !failed.is_empty() {
         say("keep a seed that failed, with its cause, in crates/duroxide-sim/seeds.txt");
     }
@@ -78,25 +85,29 @@ pub(crate) fn many(from: u64, count: u64) -> ExitCode {
 }
 
 /// Switches each protection off and looks for the first seed that shows what it protects from.
-pub(crate) fn protections(seeds: u64) -> ExitCode {
+pub(crate) fn protections(seeds: u64, on: Option<Backing>) -> ExitCode {
+    let without = |protection| Setup { without: Some(protection), ..Setup::of_seed(1) };
+    let setups: Vec<Setup> =
+        Protection::ALL.into_iter().flat_map(|protection| on_each(on, &without(protection))).collect();
     let next = AtomicUsize::new(0);
     let missed = AtomicBool::new(false);
     on_all_cores(|| {
-        while let Some(&protection) = Protection::ALL.get(next.fetch_add(1, Ordering::SeqCst)) {
+        while let Some(setup) = setups.get(next.fetch_add(1, Ordering::SeqCst)) {
             let found = (1..=seeds).find_map(|seed| {
-                let setup = Setup { without: Some(protection), ..Setup::of_seed(seed) };
-                let report = simulate(setup);
+                let report = simulate(Setup { seed, ..setup.clone() });
                 report.failures.first().map(|failure| (seed, failure.clone()))
             });
+            let protection = setup.without.map_or_else(String::new, |protection| format!("{protection:?}"));
+            let protection = format!("{protection} on {}", setup.backing.word());
             match found {
                 Some((seed, failure)) => {
                     let failure = failure.lines().next().unwrap_or_default();
                     let shown: String = failure.chars().take(160).collect();
-                    say(&format!("{protection:?}: found by seed {seed}: {shown}"));
+                    say(&format!("{protection}: found by seed {seed}: {shown}"));
                 }
                 None => {
                     missed.store(true, Ordering::SeqCst);
-                    say(&format!("{protection:?}: NOT FOUND within {seeds} seeds"));
+                    say(&format!("{protection}: NOT FOUND within {seeds} seeds"));
                 }
             }
         }
@@ -105,11 +116,21 @@ pub(crate) fn protections(seeds: u64) -> ExitCode {
 }
 
 fn tell(report: &Report, setup: &Setup) {
-    let seed = report.seed;
+    let name = name(report);
     for failure in &report.failures {
-        say(&format!("seed {seed} FAILED {failure}"));
+        say(&format!("{name} FAILED {failure}"));
     }
     say(&format!("  again: {}", command(setup)));
+}
+
+/// The setup on the store that is asked for, or on each of them.
+fn on_each(on: Option<Backing>, setup: &Setup) -> Vec<Setup> {
+    let backings = Backing::ALL.into_iter().filter(|backing| on.is_none_or(|on| on == *backing));
+    backings.map(|backing| Setup { backing, ..setup.clone() }).collect()
+}
+
+fn name(report: &Report) -> String {
+    format!("seed {} on {}", report.seed, report.backing.word())
 }
 
 /// What came of many seeds.
@@ -123,7 +144,7 @@ struct All {
 }
 
 /// Each seed is simulated on one thread; several at a time, as there are cores.
-fn run_all(seeds: &[u64]) -> All {
+fn run_all(setups: &[Setup]) -> All {
     let next = AtomicUsize::new(0);
     let said = AtomicU64::new(0);
     let begun = Instant::now();
@@ -131,20 +152,20 @@ fn run_all(seeds: &[u64]) -> All {
     on_all_cores(|| {
         loop {
             let place = next.fetch_add(1, Ordering::SeqCst);
-            let Some(&seed) = seeds.get(place) else { return };
-            let report = simulate(Setup::of_seed(seed));
+            let Some(setup) = setups.get(place) else { return };
+            let report = simulate(setup.clone());
             let mut all = all.lock().expect("no thread panics while it holds the lock");
             all.counters.add(&report.counters);
             all.hash = all.hash.wrapping_add(report.hash);
             if !report.failures.is_empty() {
-                say(&format!("seed {seed} FAILED {}", report.failures[0]));
+                say(&format!("{} FAILED {}", name(&report), report.failures[0]));
                 all.failed.push(report);
             }
             let minutes = begun.elapsed().as_secs() / SAY_EVERY.as_secs();
             if said.fetch_max(minutes, Ordering::SeqCst) < minutes {
                 say(&format!(
                     "after {minutes} min: {place} of {} seeds, {} failed",
-                    seeds.len(),
+                    setups.len(),
                     all.failed.len()
                 ));
             }

@@ -14,8 +14,8 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(arguments::Command::One(setup)) => campaign::one(setup),
-        Ok(arguments::Command::Many { from, seeds }) => campaign::many(from, seeds),
-        Ok(arguments::Command::Protections { seeds }) => campaign::protections(seeds),
+        Ok(arguments::Command::Many { from, seeds, on }) => campaign::many(from, seeds, on),
+        Ok(arguments::Command::Protections { seeds, on }) => campaign::protections(seeds, on),
         Err(message) => {
             complain(&format!("{message}\n\n{}", arguments::USAGE));
             ExitCode::from(2)

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::Provider;
 use duroxide::{Client, ClientError, ConfigErrorKind, ErrorDetails, OrchestrationStatus};
 use futures_util::FutureExt;
 
@@ -100,5 +99,5 @@ async fn send_meanwhile(world: &Arc<World>, instance: &str) {
 /// Whether the store still has the failure that was seen.
 fn is_as_before(world: &World, instance: &str, seen: &OrchestrationStatus) -> bool {
     let now = world.store.orchestration_status(instance).now_or_never();
-    now.expect("the memory store answers at once").is_ok_and(|now| now == *seen)
+    now.expect("a store in memory answers at once").is_ok_and(|now| now == *seen)
 }

@@ -1,6 +1,6 @@
 //! Making a failing seed small: as few root programs as still fail, and no faults if it fails without.
 
-use duroxide_sim::{Report, Setup, simulate};
+use duroxide_sim::{Backing, Report, Setup, simulate};
 
 /// Leaves out of a setup that fails all that it fails without; the smaller setup and its report.
 pub(crate) fn shrink(failing: &Setup) -> (Setup, Report) {
@@ -32,6 +32,9 @@ pub(crate) fn shrink(failing: &Setup) -> (Setup, Report) {
 /// The command that repeats a setup.
 pub(crate) fn command(setup: &Setup) -> String {
     let mut command = format!("cargo run --profile sim -p duroxide-sim -- --seed {}", setup.seed);
+    if setup.backing != Backing::Memory {
+        command += &format!(" --store {}", setup.backing.word());
+    }
     if let Some(protection) = setup.without {
         command += &format!(" --switch-off {protection:?}");
     }
@@ -54,8 +57,12 @@ mod tests {
 
     #[test]
     fn a_failing_seed_becomes_small_and_its_command_repeats_it() {
-        let failing =
-            Setup { keep: Keep::Lines, without: Some(Protection::CollisionTellsParent), ..Setup::of_seed(1) };
+        Backing::ALL.into_iter().for_each(check_shrinking);
+    }
+
+    fn check_shrinking(backing: Backing) {
+        let without = Some(Protection::CollisionTellsParent);
+        let failing = Setup { keep: Keep::Lines, backing, without, ..Setup::of_seed(1) };
         let (small, report) = shrink(&failing);
         assert!(!report.failures.is_empty(), "it still fails");
         assert!(!small.leave_out.is_empty() && small.leave_out.len() < report.roots, "{small:?}");

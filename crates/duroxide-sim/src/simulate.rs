@@ -8,6 +8,7 @@ use std::time::Duration;
 use duroxide_core::protection::Protection;
 
 use crate::audit::Kind;
+use crate::backing::Backing;
 use crate::counters::Counters;
 use crate::generate::{Besides, Call, Send, Workload};
 use crate::generate_long::LONG_MS;
@@ -30,6 +31,8 @@ pub struct Setup {
     pub seed: u64,
     /// Whether to keep a readable trace.
     pub keep: Keep,
+    /// The store that it runs on.
+    pub backing: Backing,
     /// How the store is broken, to see that the checks notice.
     pub breakage: Breakage,
     /// Which protection is switched off, to see that it is needed and that the checks notice.
@@ -41,11 +44,12 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A simulation of this seed on a store that works.
+    /// A simulation of this seed on the memory store, which works.
     pub fn of_seed(seed: u64) -> Self {
         Self {
             seed,
             keep: Keep::Hash,
+            backing: Backing::Memory,
             breakage: Breakage::None,
             without: None,
             leave_out: Vec::new(),
@@ -74,6 +78,8 @@ pub enum Breakage {
 pub struct Report {
     /// The seed.
     pub seed: u64,
+    /// The store that it ran on.
+    pub backing: Backing,
     /// How many root programs the seed generates, those left out included.
     pub roots: usize,
     /// The hash of all that happened, in its order.
@@ -160,6 +166,7 @@ async fn run(setup: Setup) -> Report {
     let closed = world.close();
     Report {
         seed: setup.seed,
+        backing: setup.backing,
         roots,
         hash: closed.hash,
         failures: closed.failures,

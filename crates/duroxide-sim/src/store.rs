@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use duroxide::Event;
 use duroxide::providers::{
-    FetchedTurn, FetchedWork, Provider, ProviderError, ProviderErrorKind, RedriveInstance, WorkItem,
+    FetchedTurn, FetchedWork, ProviderError, ProviderErrorKind, RedriveInstance, WorkItem,
 };
 use duroxide::testing::{Fault, FaultProvider, FaultSource, FrozeWhen, Method, Observer};
 use duroxide_core::{ItemKind, columns_of};
@@ -30,7 +30,7 @@ pub(crate) fn of_client(world: &Arc<World>) -> Arc<FaultProvider> {
 
 fn open(witness: Witness) -> Arc<FaultProvider> {
     let witness = Arc::new(witness);
-    let store = FaultProvider::new(witness.world.store.clone())
+    let store = FaultProvider::new(witness.world.store.shared())
         .on_line(witness.world.line(witness.actor))
         .with_source(witness.clone())
         .observed_by(witness.clone());
@@ -82,7 +82,7 @@ impl Witness {
             result: "forged".to_string(),
         };
         let sent = self.world.store.enqueue_for_orchestrator(forged, None).now_or_never();
-        if let Err(error) = sent.expect("the memory store answers at once") {
+        if let Err(error) = sent.expect("a store in memory answers at once") {
             self.world.fail(format!("forging failed: {error}"));
         }
     }

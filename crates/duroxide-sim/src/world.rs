@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use duroxide::Event;
-use duroxide::providers::memory::MemoryProvider;
-use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
+use duroxide::providers::WorkItem;
 use duroxide::runtime::Runtime;
 use duroxide::runtime::verify::ReplayAudit;
 use duroxide::testing::{Fault, FaultProvider, Line, Method, SteppedClock};
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
+use crate::backing::Store;
 use crate::clock::VirtualClock;
 use crate::counters::Counters;
 use crate::faults::Weather;
@@ -59,7 +59,7 @@ impl Actor {
 
 /// What all parts of one simulation share.
 pub(crate) struct World {
-    pub(crate) store: Arc<MemoryProvider>,
+    pub(crate) store: Store,
     pub(crate) clock: VirtualClock,
     /// The store's clock: the same, but stepped now and then.
     pub(crate) store_clock: Arc<SteppedClock>,
@@ -105,7 +105,7 @@ impl World {
         let disasters_left =
             if weather.upgrade.is_some() { MAX_DISASTERS_WHILE_UPGRADING } else { MAX_DISASTERS };
         Self {
-            store: Arc::new(MemoryProvider::with_clock_and_seed(store_clock.clone(), setup.seed)),
+            store: Store::new(setup.backing, store_clock.clone(), setup.seed),
             clock,
             store_clock,
             lines: std::array::from_fn(|_| Line::default()),
@@ -267,14 +267,14 @@ impl World {
 
     /// Whether the store has an instance.
     pub(crate) fn exists(&self, instance: &str) -> bool {
-        let info = self.store.get_instance_info(instance).now_or_never();
-        info.expect("the memory store answers at once").is_ok()
+        let info = self.store.admin().get_instance_info(instance).now_or_never();
+        info.expect("a store in memory answers at once").is_ok()
     }
 
     /// Whether the store keeps this message for an instance that has failed.
     pub(crate) fn is_kept(&self, item: &WorkItem) -> bool {
         let kept = self.store.kept_messages(item.instance()).now_or_never();
-        kept.expect("the memory store answers at once").is_ok_and(|kept| kept.contains(item))
+        kept.expect("a store in memory answers at once").is_ok_and(|kept| kept.contains(item))
     }
 
     /// Whether the message lies in the inbox of an instance that runs.
@@ -326,7 +326,7 @@ impl ReplayAudit for World {
         }
         self.count("turn compared with its replay");
         let read = self.store.read_with_execution(instance, execution_id).now_or_never();
-        read.expect("the memory store answers at once").unwrap_or_default()
+        read.expect("a store in memory answers at once").unwrap_or_default()
     }
 
     fn differs(&self, instance: &str, live: String, replayed: String) {

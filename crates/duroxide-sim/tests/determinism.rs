@@ -1,13 +1,15 @@
 //! The same seed gives the same run, event by event.
 
-use duroxide_sim::{Keep, Setup, simulate};
+use duroxide_sim::{Backing, Keep, Setup, simulate};
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {
     for seed in [1, 7, 24, 60, 1_000_003] {
-        let first = simulate(Setup::of_seed(seed));
-        let second = simulate(Setup::of_seed(seed));
-        assert_eq!(first, second, "seed {seed}");
+        for backing in Backing::ALL {
+            let first = simulate(Setup { backing, ..Setup::of_seed(seed) });
+            let second = simulate(Setup { backing, ..Setup::of_seed(seed) });
+            assert_eq!(first, second, "seed {seed} on {backing:?}");
+        }
     }
 }
 

@@ -1,16 +1,18 @@
 //! A check that cannot fail proves nothing: each kind of broken store is caught, by the check that is meant to.
 
-use duroxide_sim::{Breakage, Setup, simulate};
+use duroxide_sim::{Backing, Breakage, Setup, simulate};
 
 /// Some seed of these must fail with one of these words; a store that works must not.
 fn check(breakage: Breakage, words: &[&str]) {
-    let mut caught = Vec::new();
-    for seed in 1..=6 {
-        let report = simulate(Setup { breakage, ..Setup::of_seed(seed) });
-        caught.extend(report.failures);
+    for backing in Backing::ALL {
+        let mut caught = Vec::new();
+        for seed in 1..=6 {
+            let report = simulate(Setup { breakage, backing, ..Setup::of_seed(seed) });
+            caught.extend(report.failures);
+        }
+        let found = caught.iter().any(|failure| words.iter().any(|word| failure.contains(word)));
+        assert!(found, "{breakage:?} on {backing:?} should be reported as one of {words:?}, got {caught:#?}");
     }
-    let found = caught.iter().any(|failure| words.iter().any(|word| failure.contains(word)));
-    assert!(found, "{breakage:?} should be reported as one of {words:?}, got {caught:#?}");
 }
 
 #[test]

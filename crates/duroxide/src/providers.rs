@@ -2,6 +2,9 @@
 
 #[cfg(feature = "postgres")]
 pub use duroxide_postgres as postgres;
+#[cfg(feature = "test-hooks")]
+#[doc(hidden)]
+pub use duroxide_provider::row_store;
 #[doc(hidden)]
 pub use duroxide_provider::support;
 pub use duroxide_provider::{

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use duroxide_core::protection::Protection;
 use duroxide_core::{
     Columns, INITIAL_EXECUTION_ID, ItemKind, Route, WithoutInstance, columns_of, limits,
     reply_to_colliding_start, start_fingerprint,
@@ -197,7 +198,8 @@ impl Rows {
         let columns = columns_of(&start.item);
         if let Some(key) = self.key_of(columns.instance)? {
             let parent = self.loaded(key)?.parent();
-            let reply = reply_to_colliding_start(&start.item, parent.as_ref());
+            let reply = reply_to_colliding_start(&start.item, parent.as_ref())
+                .filter(|_| !Protection::CollisionTellsParent.is_off());
             return Ok(Start::IdTaken { reply: reply.map(EncodedItem::new).transpose()?.map(Box::new) });
         }
         self.check_reserved(columns.instance)?;
@@ -272,6 +274,9 @@ impl Rows {
     /// Keeps a message for the start of its instance.
     fn keep_early(&mut self, columns: &Columns<'_>, json: &str, visible_at: Ms) -> Result<(), Stop> {
         let instance = columns.instance;
+        if Protection::EarlyEventsAreKept.is_off() {
+            return Ok(());
+        }
         self.check_reserved(instance)?;
         let mut early = self.early(instance).unwrap_or(Early { last: 0, count: 0 });
         check_room(instance, early.count)?;

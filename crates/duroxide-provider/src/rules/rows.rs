@@ -146,9 +146,10 @@ impl Rows {
         }
     }
 
-    /// Keys for new instances, the first last.
+    /// Keys for new instances, the first last. Those that were told before are used before them, so that instances have
+    /// their keys in the order of their creation also if each key was asked for.
     pub fn learn_keys(&mut self, keys: impl IntoIterator<Item = NewKey>) {
-        self.keys.extend(keys);
+        self.keys.splice(0..0, keys);
     }
 
     /// An execution is so; `None` if the store has none.

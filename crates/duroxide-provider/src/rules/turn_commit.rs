@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use duroxide_core::protection::Protection;
 use duroxide_core::redrive::{KeptMessages, kept_after_failure};
 use duroxide_core::{
     Event, ExecutionMetadata, ItemKind, Route, ScheduledActivityIdentifier, WorkItem, cancel_reaches,
@@ -11,6 +12,7 @@ use duroxide_core::{
 use super::changes::{HistoryRow, is_timer};
 use super::encoded::{EncodedEvents, EncodedItem, check_message, check_work};
 use super::execution_row::ExecutionRow;
+use super::instance_row::InstanceRow;
 use super::messages::{FullInbox, Start};
 use super::token::Token;
 use super::values::{Ms, NOT_PINNED, count, to_column, to_json};
@@ -145,7 +147,10 @@ impl Rows {
     /// Refuses a call that is wrong in itself, unless its lock is lost, which is what the caller must know
     /// first.
     pub(super) fn check_held(&self, token: Token) -> Result<(), Fault> {
-        let held = self.instance(token.key).is_some_and(|row| row.is_held_by(token, self.now));
+        let holds = |row: &InstanceRow| row.is_held_by(token, self.now);
+        let held = self
+            .instance(token.key)
+            .is_some_and(|row| holds(row) || Protection::OnlyTheHolderCommits.is_off());
         if held { Ok(()) } else { Err(Fault::LockLost) }
     }
 

@@ -6,7 +6,6 @@ mod promises;
 mod scheduled;
 
 use duroxide::Event;
-use duroxide::providers::ProviderAdmin;
 use duroxide::providers::memory::{ExecutionSnapshot, Snapshot, Stored};
 use futures_util::FutureExt;
 
@@ -88,11 +87,11 @@ pub(crate) enum Kind {
 
 /// The instances that have not ended, and how much waits in the worker queue. Cheap, as it is asked often.
 pub(crate) fn unfinished(world: &World, kind: Kind) -> Vec<String> {
-    const AT_ONCE: &str = "the memory store answers at once";
-    let running = world.store.list_instances_by_status("Running").now_or_never().expect(AT_ONCE);
-    let depths = world.store.get_queue_depths().now_or_never().expect(AT_ONCE);
-    let mut unfinished = running.expect("the memory store never fails to list");
-    let mut waiting = depths.expect("the memory store never fails to count").worker_queue;
+    const AT_ONCE: &str = "a store in memory answers at once";
+    let running = world.store.admin().list_instances_by_status("Running").now_or_never().expect(AT_ONCE);
+    let depths = world.store.admin().get_queue_depths().now_or_never().expect(AT_ONCE);
+    let mut unfinished = running.expect("a store in memory never fails to list");
+    let mut waiting = depths.expect("a store in memory never fails to count").worker_queue;
     match kind {
         Kind::Short => {
             let long = unfinished.iter().filter(|instance| is_long(instance)).count();
