@@ -74,8 +74,8 @@ impl Rows {
             let item = KeptItem::New(row.json.clone());
             ((row.visible_at, row.position), row.kind.code(), row.event_id, item)
         });
-        let mut inbox: Vec<((Ms, i64), i64, Option<i64>, KeptItem)> = stored.chain(added).collect();
-        inbox.sort_unstable_by_key(|(place, _, _, _)| *place);
+        let mut inbox: Vec<_> = stored.chain(added).collect();
+        inbox.sort_unstable_by_key(|message: &((Ms, i64), i64, Option<i64>, KeptItem)| message.0);
         let mut order = 0_i64;
         for ((visible_at, position), code, event_id, item) in inbox {
             let taken = lock.is_some_and(|lock| lock.covers(visible_at, position));
