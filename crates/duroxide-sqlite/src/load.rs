@@ -121,8 +121,13 @@ impl Loader<'_, '_> {
     }
 
     fn learn(&mut self, rows: &mut Rows, stored: StoredInstance) {
-        self.indexed.insert(stored.row.key, stored.indexed);
+        let (key, execution_id) = (stored.row.key, stored.row.current_execution_id);
+        self.indexed.insert(key, stored.indexed);
         rows.learn_instance(stored.row);
+        // Who serves a fetch from what the group makes ready needs it.
+        if let Some(execution) = self.remembered.execution(key, execution_id) {
+            rows.learn_execution(key, execution_id, Some(execution.clone()));
+        }
     }
 
     fn load_by_key(&mut self, rows: &mut Rows, key: i64) -> Result<(), NotLoaded> {
