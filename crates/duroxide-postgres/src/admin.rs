@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::values::{from_column, from_text, owned_text, to_column};
 
 pub(crate) fn unknown(instance: &str) -> Fault {
-    Fault::NotFound(format!("instance '{instance}'"))
+    Fault::not_found(format!("instance '{instance}'"))
 }
 
 fn ids(rows: &[Row]) -> Vec<String> {
@@ -87,7 +87,7 @@ pub(crate) async fn execution_info(
          WHERE i.instance_id = $1 AND e.execution_id = $2";
     let row = conn.first(SQL, &[&owned_text(instance), &to_column(execution_id)]).await?;
     let row =
-        row.ok_or_else(|| Fault::NotFound(format!("execution {execution_id} of instance '{instance}'")))?;
+        row.ok_or_else(|| Fault::not_found(format!("execution {execution_id} of instance '{instance}'")))?;
     Ok(ExecutionInfo {
         execution_id: from_column(row.get(0)),
         status: stored_status(row.get(1))?.word().to_string(),
@@ -194,4 +194,15 @@ pub(crate) async fn trees(conn: &Conn<'_>, roots: Vec<String>) -> Result<Vec<Str
 pub(crate) async fn now_ms(conn: &Conn<'_>, manual: Option<i64>) -> Result<u64, Fault> {
     const SQL: &str = "SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)";
     Ok(conn.first(SQL, &[&manual]).await?.map_or(0, |row| from_column(row.get(0))))
+}
+
+/// The highest attempt count in an instance's inbox, the attempt under way included.
+pub(crate) async fn max_attempts(conn: &Conn<'_>, instance: &str) -> Result<u32, Fault> {
+    const SQL: &str = "SELECT coalesce(max(least(n.attempts, 4294967294) + (CASE WHEN q.lock_nonce IS NOT NULL \
+           AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
+           AND n.position < q.lock_watermark THEN 1 ELSE 0 END)), 0) \
+         FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key JOIN {s}.inbox n ON n.instance_key = i.key \
+         WHERE i.instance_id = $1";
+    let row = conn.first(SQL, &[&owned_text(instance)]).await?;
+    Ok(row.map_or(0, |row| u32::try_from(row.get::<_, i64>(0)).unwrap_or(u32::MAX)))
 }

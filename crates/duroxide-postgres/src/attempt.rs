@@ -4,40 +4,35 @@ use std::collections::{BTreeSet, HashMap};
 
 use duroxide_core::OrchestrationStatus;
 use duroxide_provider::failpoint;
+use duroxide_provider::rules::{Answer, Effects, ExecutionRow, InstanceRow, Rows, Wanted};
 use duroxide_provider::{TurnRequest, WorkRequest};
 use tokio_postgres::Row;
 
-use crate::call::{Call, Told};
+use crate::call::Call;
 use crate::carrier::Carrier;
 use crate::connection::Conn;
-use crate::effects::Effects;
 use crate::endings::{self, Audience};
-use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::fetch_turn::{self, Look, RawTurn, Start};
 use crate::fetch_work::{self, Looked};
 use crate::flush::Flushed;
 use crate::group::{Done, Failure, Fetches};
-use crate::horizon::Bounds;
-use crate::instance_row::InstanceRow;
-use crate::memory::Recalled;
-use crate::messages::Obstacle;
+use crate::horizon::{Bounds, WrittenRows};
 use crate::parked::ParkedFetch;
 use crate::pipeline::{Pipeline, Transaction};
 use crate::serve;
 use crate::store::{AFTER_COMMIT, BEFORE_COMMIT};
-use crate::values::Ms;
-use crate::working_set::{Wanted, WorkingSet};
+use crate::working_set::{Obstacle, WorkingSet};
 use crate::write_group::Written;
 
 /// A group on its way to its commit.
-#[derive(Default)]
 struct Prepared {
     pipeline: Pipeline,
     transaction: Transaction,
-    outcomes: Vec<Result<Told, Fault>>,
+    outcomes: Vec<Result<Answer, Fault>>,
     effects: Effects,
-    now: Ms,
+    /// How far back the rows are ready that it writes.
+    written: WrittenRows,
     wrote: bool,
     flushed: Flushed,
     /// How it leaves the instances that it is about, with their executions.
@@ -47,6 +42,25 @@ struct Prepared {
     /// Those who wait for the instance that it ends.
     audience: Audience,
     end: Option<OrchestrationStatus>,
+}
+
+impl Prepared {
+    /// A group without calls.
+    fn empty() -> Self {
+        Self {
+            pipeline: Pipeline::default(),
+            transaction: Transaction::default(),
+            outcomes: Vec::new(),
+            effects: Effects::at(0),
+            written: WrittenRows::default(),
+            wrote: false,
+            flushed: Flushed::default(),
+            left: Vec::new(),
+            gone_work: Vec::new(),
+            audience: Audience::default(),
+            end: None,
+        }
+    }
 }
 
 impl Carrier {
@@ -74,7 +88,7 @@ impl Carrier {
         trust: bool,
     ) -> Result<Done, Failure> {
         let manual = self.manual();
-        let mut group = Prepared::default();
+        let mut group = Prepared::empty();
         if !calls.is_empty() {
             self.prepare(conn, calls, reserved, fetches, trust, &mut group).await?;
         }
@@ -82,7 +96,7 @@ impl Carrier {
         fetches.work = self.work.take_due();
         fetches.turns = self.turns.take_due();
         // Whether or not the commit succeeds: its outcome may stay unknown.
-        self.note_rows(&group.effects.written);
+        self.note_rows(&group.written);
         let mut look_at_work = |fetch: &ParkedFetch<WorkRequest>| {
             let (request, start) = (&fetch.request, self.work.start_of(fetch));
             let (wanted, ahead) = (request.max_items.max(1), self.work.ahead());
@@ -112,9 +126,9 @@ impl Carrier {
             .map(|(places, fetch)| fetch_turn::looked(&answers, places, &fetch.request, self.turns.ahead()))
             .collect();
         self.note_taken(&turns, &work, fetches);
-        let Prepared { outcomes, effects, now, wrote, audience, end, .. } = group;
+        let Prepared { outcomes, effects, written, wrote, audience, end, .. } = group;
         let told = end.map(|end| (audience, end));
-        Ok(Done { outcomes, effects, now, wrote, turns, work, told })
+        Ok(Done { outcomes, effects, written, wrote, turns, work, told })
     }
 
     /// Where a look for this fetch begins. One that begins with the first entry finds the versions, too.
@@ -149,37 +163,37 @@ impl Carrier {
         let guessed: Vec<String> = guessed.chain(reserved.iter().cloned()).collect();
         wanted.reserved.extend(guessed);
         let recalled = if trust { self.memory.lock().recall(&wanted, manual) } else { None };
-        let mut set = match carry_out_from_memory(conn.schema(), recalled, calls).await {
-            Some((set, told)) => {
-                group.outcomes.extend(told.into_iter().map(Ok));
+        let mut set = match recalled.and_then(|rows| carry_out_from_memory(conn.schema(), rows, calls)) {
+            Some((set, answers)) => {
+                group.outcomes.extend(answers.into_iter().map(Ok));
                 set
             }
             None => {
-                wanted.keys_to_come = self.memory.lock().take_keys();
-                let set = WorkingSet::begin(conn, manual, wanted).await;
+                let spare_keys = self.memory.lock().take_keys();
+                let set = WorkingSet::begin(conn, manual, &wanted, spare_keys).await;
                 let mut set = set.map_err(Failure::Storage)?;
                 group.transaction = Transaction::Begun;
-                self.memory.lock().note_time(set.now);
+                self.memory.lock().note_time(set.rows.now());
                 set.remember_executions(&self.memory.lock());
-                for (index, call) in calls.iter().enumerate() {
-                    group.outcomes.push(carry_out(&mut set, index, call).await?);
+                for call in calls {
+                    group.outcomes.push(carry_out(&mut set, conn, call).await?);
                 }
                 set
             }
         };
-        group.now = set.now;
         fetches.served_turns = serve::turns(&mut set, &mut self.turns);
         fetches.served_work = serve::work(&mut set, &mut self.work);
         group.flushed = set.flush(&mut group.pipeline);
         group.wrote = !group.pipeline.is_empty();
         (group.left, group.gone_work) = set.as_left();
-        self.memory.lock().note_keys(std::mem::take(&mut set.spare_keys));
-        let written = set.written_rows();
-        group.effects = Effects { written, ..set.effects };
-        if group.effects.turns_due <= group.now {
+        group.written = set.written_rows();
+        let (effects, for_starts) = set.rows.finish();
+        self.memory.lock().note_keys(set.spare_keys, for_starts);
+        group.effects = effects;
+        if group.effects.turns_due <= group.effects.now {
             self.turns.wake();
         }
-        if group.effects.work_due <= group.now {
+        if group.effects.work_due <= group.effects.now {
             self.work.wake();
         }
         Ok(())
@@ -192,9 +206,7 @@ impl Carrier {
         answers: &[Vec<Row>],
         fetches: &mut Fetches,
     ) -> Result<(), Failure> {
-        if let Some(expired) = group.flushed.expired.and_then(|place| answers.get(place)) {
-            group.effects.expired += u64::try_from(expired.len()).unwrap_or(0);
-        }
+        group.effects.expired += group.flushed.expired(answers);
         let mut ids = HashMap::new();
         if let Some((clock, stored)) = group.flushed.written.and_then(|written| written.answer(answers)) {
             let clock = clock.ok_or(Failure::Doubtful)?;
@@ -208,7 +220,7 @@ impl Carrier {
         let mut memory = self.memory.lock();
         group.gone_work.drain(..).for_each(|id| memory.forget_work(id));
         for (row, execution) in group.left.drain(..) {
-            memory.note_instance(row, execution, group.now);
+            memory.note_instance(row, execution, group.effects.now);
         }
         Ok(())
     }
@@ -238,37 +250,28 @@ fn shown(group: &Prepared, answers: &[Vec<Row>]) -> Option<OrchestrationStatus> 
     endings::shown_end(row, execution.as_ref()?, custom)
 }
 
-/// Carries all calls out with what is remembered. `None` unless all succeed: what fails is judged by what the
-/// store says.
-async fn carry_out_from_memory<'a>(
+/// Carries all calls out with what is remembered. `None` unless all succeed: what fails, or must know more, is judged by
+/// what the store says.
+fn carry_out_from_memory<'a>(
     schema: &'a str,
-    recalled: Option<Recalled>,
+    mut rows: Rows,
     calls: &[Call],
-) -> Option<(WorkingSet<'a>, Vec<Told>)> {
-    let mut set = WorkingSet::recalled(schema, recalled?);
-    let mut told = Vec::with_capacity(calls.len());
-    for call in calls {
-        told.push(call.work.run(&mut set).await.ok()?);
-    }
-    // Every timer that a turn may drop is among the messages that its lock covers.
-    set.writes.timers.clear();
-    (!set.writes_before_queues()).then_some((set, told))
+) -> Option<(WorkingSet<'a>, Vec<Answer>)> {
+    let answers = calls.iter().map(|call| rows.apply(&call.work).ok()).collect::<Option<Vec<_>>>()?;
+    let set = WorkingSet::recalled(schema, rows);
+    (!set.takes_reading()).then_some((set, answers))
 }
 
-/// Carries one call out in memory. Its own failure is its outcome, unless it has changed something.
+/// Carries one call out in memory. Its own failure is its outcome.
 async fn carry_out(
     set: &mut WorkingSet<'_>,
-    index: usize,
+    conn: &Conn<'_>,
     call: &Call,
-) -> Result<Result<Told, Fault>, Failure> {
-    set.begun = false;
-    match call.work.run(set).await {
-        Ok(told) => Ok(Ok(told)),
+) -> Result<Result<Answer, Fault>, Failure> {
+    match set.carry_out(conn, &call.work).await {
+        Ok(answer) => Ok(Ok(answer)),
         Err(Obstacle::Reserve(id)) => Err(Failure::Reserve(id)),
-        Err(Obstacle::Fault(
-            fault @ (Fault::Storage(_) | Fault::NoConnection(_) | Fault::UnknownOutcome(_)),
-        )) => Err(Failure::Storage(fault)),
-        Err(Obstacle::Fault(fault)) if set.begun => Err(Failure::Call(index, fault)),
-        Err(Obstacle::Fault(fault)) => Ok(Err(fault)),
+        Err(Obstacle::Fault(fault @ Fault::Call(_))) => Ok(Err(fault)),
+        Err(Obstacle::Fault(fault)) => Err(Failure::Storage(fault)),
     }
 }

@@ -10,9 +10,10 @@
 use std::time::Duration;
 
 use duroxide_provider::ProviderError;
+use duroxide_provider::rules;
 use tokio::time::Instant;
 
-use crate::call::{Call, Task};
+use crate::call::Call;
 use crate::carrier::Carrier;
 use crate::connection::Conn;
 use crate::fault::Fault;
@@ -195,7 +196,7 @@ impl Blocked {
 /// A renewal overtakes calls that need other rows as well: it must not come too late, and changes nothing that
 /// others see.
 fn is_renewal(call: &Call) -> bool {
-    matches!(call.work, Task::RenewTurn { .. } | Task::RenewWork { .. })
+    matches!(call.work, rules::Call::RenewTurn { .. } | rules::Call::RenewWork { .. })
 }
 
 impl Carrier {

@@ -26,7 +26,7 @@ pub(crate) async fn delete_atomic(
     let children = children_of(conn, &parents).await?;
     if let Some((parent, child)) = children.iter().find(|(_, child)| !names.contains(child)) {
         let text = format!("child '{child}' of '{parent}' would be left without a parent");
-        return Err(Fault::Invalid(text));
+        return Err(Fault::invalid(text));
     }
     delete_all(conn, &doomed).await
 }
@@ -39,7 +39,7 @@ pub(crate) async fn delete_tree(
 ) -> Result<DeleteInstanceResult, Fault> {
     if let Some(parent) = parent_id(conn, instance).await? {
         let text = format!("'{instance}' is a sub-orchestration of '{parent}': delete its root instead");
-        return Err(Fault::Invalid(text));
+        return Err(Fault::invalid(text));
     }
     let tree = instance_tree(conn, instance).await?.all_ids;
     let doomed = lock(conn, &tree, force).await?;
@@ -57,7 +57,7 @@ async fn lock(conn: &Conn<'_>, instances: &[String], force: bool) -> Result<Vec<
     // Refused in the order in which they were named.
     found.sort_by_key(|(id, _, _)| instances.iter().position(|other| other == id));
     if let Some((id, _, _)) = found.iter().find(|(_, _, ended)| !force && !ended) {
-        return Err(Fault::Invalid(format!("instance '{id}' is still running: cancel it or use force")));
+        return Err(Fault::invalid(format!("instance '{id}' is still running: cancel it or use force")));
     }
     Ok(found.into_iter().map(|(id, key, _)| (id, key)).collect())
 }

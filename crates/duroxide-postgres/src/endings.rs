@@ -7,11 +7,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use duroxide_core::OrchestrationStatus;
+use duroxide_provider::rules::{ExecutionRow, InstanceRow};
 use duroxide_provider::support::Status;
 use tokio::sync::oneshot;
 
-use crate::execution_row::ExecutionRow;
-use crate::instance_row::InstanceRow;
 use crate::values::from_json;
 use crate::write_group::CustomStatus;
 

@@ -7,7 +7,10 @@
 use std::collections::HashMap;
 
 use duroxide_core::{BounceCause, ItemKind, WhenUndecodable, WorkItem, limits, pack_version};
-use duroxide_provider::support::HistorySize;
+use duroxide_provider::rules::{
+    AsideMessage, ExecutionRow, InstanceRow, Pending, Token, TurnLock, expired_lock, nonces,
+};
+use duroxide_provider::support::{HistorySize, Status};
 use duroxide_provider::{
     ExpiredLock, FetchedTurn, HeldHistory, HistoryPart, KvEntry, LockHolder, OrchestrationItem, TurnFacts,
     TurnRequest,
@@ -15,15 +18,14 @@ use duroxide_provider::{
 use tokio_postgres::Row;
 
 use crate::connection::Conn;
-use crate::execution_row::ExecutionRow;
+use crate::execution_row;
 use crate::fault::Fault;
 use crate::history;
 use crate::horizon::{Bounds, Silence};
-use crate::instance_row::{InstanceRow, Pending, TurnLock};
+use crate::instance_row::{self, NO_ARRIVAL};
 use crate::pipeline::{Pipeline, values};
 use crate::route_turn;
 use crate::store::PostgresProvider;
-use crate::token::{Token, expired_lock, nonces};
 use crate::values::{Ms, NEVER, NOT_PINNED, count, duration, from_column, from_json, from_text};
 
 const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint, \
@@ -273,12 +275,11 @@ fn picked_count(keys: &str) -> usize {
     keys.trim_matches(['{', '}']).split(',').filter(|key| !key.is_empty()).count()
 }
 
-/// A message that does not decode and that the instance can do without.
-#[derive(Debug, Clone)]
-pub(crate) struct AsideMessage {
-    pub(crate) visible_at: Ms,
-    pub(crate) position: i64,
-    pub(crate) cause: String,
+/// A lock on messages that stand in the order of the inbox; `None` without messages.
+fn covering(nonce: i64, messages: &[RawMessage], watermark: i64) -> Option<TurnLock> {
+    let last = messages.last()?;
+    let count = count(messages.len());
+    Some(TurnLock { nonce, visible_at: last.visible_at, position: last.position, watermark, count })
 }
 
 /// The messages of a turn.
@@ -308,12 +309,12 @@ impl RawTurn {
             .collect();
         let token = Token { key: row.get(0), nonce: row.get(1) };
         let next_position: i64 = row.get(23);
-        let lock = TurnLock::covering(token.nonce, &messages, next_position);
+        let lock = covering(token.nonce, &messages, next_position);
         let suspect: bool = row.get(2);
         let (ready_at, held): (Ms, Option<i64>) = (row.get(18), row.get(38));
         let expired = held.filter(|_| suspect).map(|nonce| expired_lock(nonce, ready_at));
         let stored: Option<i64> = row.get(25);
-        let execution = stored.and_then(|_| ExecutionRow::from_columns(row, 25).ok());
+        let execution = stored.and_then(|_| execution_row::read(row, 25).ok());
         let instance = InstanceRow {
             key: token.key,
             revision: row.get(24),
@@ -325,7 +326,7 @@ impl RawTurn {
             parent_instance: row.get::<_, Option<String>>(14).map(from_text),
             parent_execution_id: row.get(15),
             parent_event_id: row.get(16),
-            ended: row.get(19),
+            status: instance_row::status(row.get(19), Status::Completed.code()),
             updated_at: row.get(20),
             current_execution_id: from_column(row.get(3)),
             pinned_key: row.get(21),
@@ -339,6 +340,7 @@ impl RawTurn {
             lock,
             cancelled: row.get(35),
             bounced: row.get(36),
+            last_arrival: NO_ARRIVAL,
             pending: Pending::default(),
         };
         Self {
@@ -347,7 +349,7 @@ impl RawTurn {
             now,
             row: instance,
             expired,
-            execution: execution.map(|(_, execution)| execution),
+            execution,
             last_event_id: row.get::<_, Option<i64>>(33).map_or(0, from_column),
             last_cause: row.get(37),
             messages,
@@ -365,7 +367,8 @@ impl RawTurn {
                 && let Some(WhenUndecodable::SetAside) =
                     ItemKind::from_code(kind).map(ItemKind::when_undecodable)
             {
-                admitted.aside.push(AsideMessage { visible_at, position, cause: cause.clone() });
+                let (key, cause) = (self.token.key, cause.clone());
+                admitted.aside.push(AsideMessage { key, visible_at, position, cause });
                 continue;
             }
             admitted.left += 1;

@@ -1,6 +1,7 @@
 //! Locking ready work items.
 
 use duroxide_core::{BounceCause, WorkItem, limits};
+use duroxide_provider::rules::{ServedWork, Token, WorkRow, expired_lock, nonces};
 use duroxide_provider::{ExpiredLock, FetchedWork, OrchestrationRef, TagFilter, WorkRequest};
 use tokio_postgres::Row;
 
@@ -8,9 +9,8 @@ use crate::fetch_turn::Look;
 use crate::horizon::{Bounds, Silence};
 use crate::pipeline::{Pipeline, values};
 use crate::route_work;
-use crate::token::{Token, expired_lock, nonces};
 use crate::values::{Ms, NEVER, count, duration, from_json, from_text, owned_text};
-use crate::work::WorkRow;
+use crate::work;
 
 /// Takes nothing while items of sessions are queued and the worker serves sessions: which comes first is then
 /// decided elsewhere.
@@ -150,8 +150,8 @@ pub(crate) fn looked(answers: &[Vec<Row>], place: usize, request: &WorkRequest, 
     let items: Vec<RawWork> = rows
         .iter()
         .filter_map(|row| {
-            let work = RawWork::from_row(row, 4)?;
-            Some(RawWork { row: Some(WorkRow::from_columns(row, 16)), ..work })
+            let taken = RawWork::from_row(row, 4)?;
+            Some(RawWork { row: Some(work::read(row, 16)), ..taken })
         })
         .collect();
     // The locks just taken expire.
@@ -194,7 +194,8 @@ impl RawWork {
     }
 
     /// One that was queued and locked for a fetch in the same transaction.
-    pub(crate) fn born_locked(row: WorkRow, item: String, orchestration: OrchestrationRef) -> Option<Self> {
+    pub(crate) fn born_locked(served: ServedWork) -> Option<Self> {
+        let ServedWork { row, json: item, orchestration } = served;
         Some(Self {
             token: Token { key: row.id, nonce: row.nonce? },
             ready_at: row.visible_at,

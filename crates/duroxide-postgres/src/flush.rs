@@ -1,32 +1,55 @@
-//! Writing what a working set changed: what is seldom changed, each kind of row by a statement of its own.
+//! Writing what a working set changed: what is seldom changed, each kind of row by a statement of its own. What leaves an
+//! inbox is written before what comes into it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use duroxide_core::ItemKind;
+use duroxide_provider::rules::{KeptItem, KeptMessage, Place};
+use tokio_postgres::Row;
 
 use crate::pipeline::{Pipeline, values};
-use crate::values::{Ms, owned_text, to_column, to_text};
-
-use crate::working_set::{RESERVE, WorkingSet, reservations, timer_columns};
+use crate::values::{Ms, owned_text, to_column};
+use crate::working_set::{RESERVE, WorkingSet, early_cutoff, reservations, timer_columns};
 use crate::write_group::{Written, column};
-use crate::writes::Writes;
 
-const EXPIRE_EARLY: &str = "DELETE FROM {s}.early_messages WHERE kept_at < $1 RETURNING 1";
+pub(crate) const EXPIRE_EARLY: &str = "DELETE FROM {s}.early_messages WHERE kept_at < $1 RETURNING 1";
 const EARLY: &str = "INSERT INTO {s}.early_messages (instance_id, position, visible_at, kept_at, item) \
      SELECT u.i, u.p, u.v, $4::bigint, u.item \
      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $5::text[]) AS u (i, p, v, item)";
-/// Only events are kept, and none is admitted before the start, which has position 1.
+/// Only events are kept, and none is admitted before the start.
 const ADMIT_EARLY: &str = "INSERT INTO {s}.inbox (instance_key, visible_at, position, kind, item) \
      SELECT u.key, greatest(m.visible_at, u.start_at), \
-       1 + row_number() OVER (PARTITION BY u.key ORDER BY m.position), 6, m.item \
-     FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (id, key, start_at) \
+       u.first - 1 + row_number() OVER (PARTITION BY u.key ORDER BY m.position), 6, m.item \
+     FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (id, key, start_at, first) \
      JOIN {s}.early_messages m ON m.instance_id = u.id";
 const FORGET_EARLY: &str = "DELETE FROM {s}.early_messages WHERE instance_id = ANY($1::text[])";
+/// Those that the transaction itself brings, and those that stand in an inbox.
 const KEEP: &str = "INSERT INTO {s}.kept_messages (instance_key, position, item) \
-     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[])";
+     SELECT u.key, u.o, coalesce(u.item, (SELECT n.item FROM {s}.inbox n \
+       WHERE n.instance_key = u.key AND n.visible_at = u.v AND n.position = u.p)) \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS u (key, o, v, p, item)";
 const FORGET_KEPT: &str = "DELETE FROM {s}.kept_messages WHERE instance_key = ANY($1::bigint[])";
 const RUN_AGAIN: &str = "UPDATE {s}.instances SET status = 1, ended_at = NULL WHERE key = ANY($1::bigint[])";
 const ENDED_ATTEMPTS: &str = "UPDATE {s}.inbox n SET attempts = least(n.attempts, 4294967294) + 1 \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (key, v, p, w) \
      WHERE n.instance_key = u.key AND (n.visible_at, n.position) <= (u.v, u.p) AND n.position < u.w";
+const ASIDE_MESSAGES: &str = "WITH gone AS (DELETE FROM {s}.inbox n \
+       USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) WITH ORDINALITY AS u (key, v, p, cause, o) \
+       WHERE n.instance_key = ANY (ARRAY[u.key]) AND n.visible_at = u.v AND n.position = u.p \
+       RETURNING u.o, u.cause, n.instance_key, n.kind, n.execution_id, n.event_id, n.item) \
+     INSERT INTO {s}.set_aside (instance_id, kind, execution_id, event_id, set_aside_at, cause, item) \
+     SELECT i.instance_id, g.kind, g.execution_id, g.event_id, $5::bigint, g.cause, g.item \
+     FROM gone g JOIN {s}.instances i ON i.key = ANY (ARRAY[g.instance_key]) ORDER BY g.o";
+const ASIDE_WORK: &str = "INSERT INTO {s}.set_aside (instance_id, kind, execution_id, event_id, set_aside_at, cause, item) \
+     SELECT w.instance_id, $3::bigint, w.execution_id, w.activity_id, $4::bigint, u.cause, w.item \
+     FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS u (id, cause, o) \
+     JOIN {s}.work_items w ON w.id = ANY (ARRAY[u.id]) ORDER BY u.o";
+const DELETE_COVERED: &str = "DELETE FROM {s}.inbox n \
+     USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (key, v, p, w) \
+     WHERE n.instance_key = ANY (ARRAY[u.key]) AND (n.visible_at, n.position) <= (u.v, u.p) AND n.position < u.w";
+const PULL_BACK: &str = "UPDATE {s}.inbox n SET visible_at = u.now \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (key, now, until) \
+     WHERE n.instance_key = ANY (ARRAY[u.key]) AND n.kind <> 5 AND n.visible_at > u.now AND n.visible_at <= u.until";
 const DELETE_TIMERS: &str = "DELETE FROM {s}.inbox n \
      USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (key, e, s) \
      WHERE n.kind = 5 AND n.instance_key = u.key AND n.execution_id = u.e AND (u.s IS NULL OR n.event_id = u.s)";
@@ -82,99 +105,79 @@ pub(crate) struct Flushed {
     pub(crate) expired: Option<usize>,
 }
 
+impl Flushed {
+    /// How many early messages expired.
+    pub(crate) fn expired(&self, answers: &[Vec<Row>]) -> u64 {
+        let rows = self.expired.and_then(|place| answers.get(place));
+        rows.map_or(0, |rows| u64::try_from(rows.len()).unwrap_or(u64::MAX))
+    }
+}
+
 impl WorkingSet<'_> {
     /// Adds the statements that write all changes.
-    pub(crate) fn flush(&mut self, pipeline: &mut Pipeline) -> Flushed {
-        let expired = self.flush_early(pipeline);
+    pub(crate) fn flush(&self, pipeline: &mut Pipeline) -> Flushed {
+        self.flush_kept(pipeline);
         self.flush_removed(pipeline);
+        self.flush_pulled_back(pipeline);
         let written = self.write_group(pipeline);
         self.flush_cancels(pipeline);
         self.flush_bounces(pipeline);
         self.flush_next_executions(pipeline);
         self.flush_state(pipeline);
         self.flush_work(pipeline);
-        let writes = &self.writes;
-        if !writes.touched.is_empty() {
-            let sessions: std::collections::BTreeSet<&String> =
-                writes.touched.iter().map(|(session, _)| session).collect();
-            pipeline.add(RESERVE, values![reservations(self.schema, "session", sessions)]);
-            refresh_heads(pipeline, writes.touched.iter());
-        }
-        if !writes.session_uses.is_empty() {
-            let mut until: BTreeMap<&String, Ms> = BTreeMap::new();
-            for used in &writes.session_uses {
-                let latest = until.entry(&used.session_id).or_insert(used.item_locked_until);
-                *latest = (*latest).max(used.item_locked_until);
-            }
-            let sessions = column!(until, (id, _) => owned_text(id));
-            pipeline.add(USE_SESSIONS, values![sessions, column!(until, (_, until) => *until), self.now]);
-        }
+        self.flush_sessions(pipeline);
+        let expired = self.flush_early(pipeline);
         Flushed { written, expired }
     }
 
     /// Whether something is written before the rows of `queues`, which whoever has not read them locks by writing
-    /// them.
-    pub(crate) fn writes_before_queues(&self) -> bool {
-        let Writes { ended_attempts, timers, emptied, kept, redriven, early, admitted_early, .. } =
-            &self.writes;
-        !(ended_attempts.is_empty()
-            && timers.is_empty()
-            && emptied.is_empty()
-            && kept.is_empty()
-            && redriven.is_empty()
-            && early.is_empty()
-            && admitted_early.is_empty())
+    /// them; or something that is not known unless it was read.
+    pub(crate) fn takes_reading(&self) -> bool {
+        let changes = self.rows.changes();
+        !(changes.kept.is_empty()
+            && changes.redriven.is_empty()
+            && changes.ended_attempts.is_empty()
+            && changes.aside_messages.is_empty()
+            && changes.emptied.is_empty()
+            && changes.pulled_back.is_empty()
+            && changes.aside_work.is_empty()
+            && changes.early.is_empty()
+            && changes.admitted_early.is_empty())
     }
 
-    fn flush_early(&self, pipeline: &mut Pipeline) -> Option<usize> {
-        let writes = &self.writes;
-        let mut expired = None;
-        if writes.expire_early {
-            let retention = to_column(duroxide_core::limits::EARLY_MESSAGE_RETENTION_MS);
-            expired = Some(pipeline.add(EXPIRE_EARLY, values![self.now.saturating_sub(retention)]));
-        }
-        if !writes.early.is_empty() {
-            let rows = &writes.early;
-            pipeline.add(
-                EARLY,
-                values![
-                    column!(rows, row => owned_text(&row.instance)),
-                    column!(rows, row => row.position),
-                    column!(rows, row => row.visible_at),
-                    self.now,
-                    column!(rows, row => row.json.clone()),
-                ],
-            );
-        }
-        if !writes.admitted_early.is_empty() {
-            let rows = &writes.admitted_early;
-            let ids = column!(rows, (id, _, _) => owned_text(id));
-            let keys = column!(rows, (_, key, _) => *key);
-            pipeline.add(ADMIT_EARLY, values![ids.clone(), keys, column!(rows, (_, _, at) => *at)]);
-            pipeline.add(FORGET_EARLY, values![ids]);
-        }
-        expired
-    }
-
-    fn flush_removed(&self, pipeline: &mut Pipeline) {
-        let writes = &self.writes;
-        if !writes.kept.is_empty() {
-            let rows = &writes.kept;
+    fn flush_kept(&self, pipeline: &mut Pipeline) {
+        let changes = self.rows.changes();
+        if !changes.kept.is_empty() {
+            let rows = &changes.kept;
+            let place = |row: &KeptMessage| match &row.item {
+                KeptItem::Stored { visible_at, position } => (Some(*visible_at), Some(*position)),
+                KeptItem::New(_) => (None, None),
+            };
+            let json = |row: &KeptMessage| match &row.item {
+                KeptItem::New(json) => Some(json.clone()),
+                KeptItem::Stored { .. } => None,
+            };
             pipeline.add(
                 KEEP,
                 values![
-                    column!(rows, (key, _, _) => *key),
-                    column!(rows, (_, order, _) => *order),
-                    column!(rows, (_, _, json) => json.clone()),
+                    column!(rows, row => row.key),
+                    column!(rows, row => row.order),
+                    column!(rows, row => place(row).0),
+                    column!(rows, row => place(row).1),
+                    column!(rows, row => json(row)),
                 ],
             );
         }
-        if !writes.redriven.is_empty() {
-            pipeline.add(FORGET_KEPT, values![writes.redriven.clone()]);
-            pipeline.add(RUN_AGAIN, values![writes.redriven.clone()]);
+        if !changes.redriven.is_empty() {
+            pipeline.add(FORGET_KEPT, values![changes.redriven.clone()]);
+            pipeline.add(RUN_AGAIN, values![changes.redriven.clone()]);
         }
-        if !writes.ended_attempts.is_empty() {
-            let rows = &writes.ended_attempts;
+    }
+
+    fn flush_removed(&self, pipeline: &mut Pipeline) {
+        let changes = self.rows.changes();
+        if !changes.ended_attempts.is_empty() {
+            let rows = &changes.ended_attempts;
             pipeline.add(
                 ENDED_ATTEMPTS,
                 values![
@@ -185,18 +188,60 @@ impl WorkingSet<'_> {
                 ],
             );
         }
-        if !writes.timers.is_empty() {
-            let (keys, executions, schedules) = timer_columns(&writes.timers);
+        if !changes.aside_messages.is_empty() {
+            let rows = &changes.aside_messages;
+            pipeline.add(
+                ASIDE_MESSAGES,
+                values![
+                    column!(rows, row => row.key),
+                    column!(rows, row => row.visible_at),
+                    column!(rows, row => row.position),
+                    column!(rows, row => row.cause.clone()),
+                    self.rows.now(),
+                ],
+            );
+        }
+        if !changes.aside_work.is_empty() {
+            let rows = &changes.aside_work;
+            let causes = column!(rows, (_, cause) => cause.clone());
+            let kind = ItemKind::Activity.code();
+            let ids = column!(rows, (id, _) => *id);
+            pipeline.add(ASIDE_WORK, values![ids, causes, kind, self.rows.now()]);
+        }
+        // With rows that are remembered, every timer that a turn drops is among the messages that its lock covers.
+        if !changes.timers.is_empty() && !self.is_remembered {
+            let (keys, executions, schedules) = timer_columns(&changes.timers);
             pipeline.add(DELETE_TIMERS, values![keys, executions, schedules]);
         }
-        if !writes.emptied.is_empty() {
-            pipeline.add(EMPTY_INBOX, values![writes.emptied.clone()]);
+        if !changes.emptied.is_empty() {
+            pipeline.add(EMPTY_INBOX, values![changes.emptied.clone()]);
         }
+    }
+
+    /// Between what locks cover, which is found by the times of messages, and what comes into the inbox.
+    fn flush_pulled_back(&self, pipeline: &mut Pipeline) {
+        let changes = self.rows.changes();
+        let rows = &changes.pulled_back;
+        if rows.is_empty() {
+            return;
+        }
+        let covered = &changes.covered;
+        pipeline.add(
+            DELETE_COVERED,
+            values![
+                column!(covered, (key, _) => *key),
+                column!(covered, (_, lock) => lock.visible_at),
+                column!(covered, (_, lock) => lock.position),
+                column!(covered, (_, lock) => lock.watermark),
+            ],
+        );
+        let until = column!(rows, row => row.until);
+        pipeline.add(PULL_BACK, values![column!(rows, row => row.key), column!(rows, row => row.now), until]);
     }
 
     /// After the inboxes are written.
     fn flush_cancels(&self, pipeline: &mut Pipeline) {
-        let changed = self.instances.values().filter(|row| row.pending.cancels);
+        let changed = self.rows.instances().filter(|row| row.pending.cancels);
         let changed: Vec<i64> = changed.map(|row| row.key).collect();
         if !changed.is_empty() {
             pipeline.add(CANCELS, values![changed]);
@@ -205,25 +250,25 @@ impl WorkingSet<'_> {
 
     /// After the rows of `queues` are written, and with their new revisions.
     fn flush_bounces(&self, pipeline: &mut Pipeline) {
-        let rows = &self.writes.bounces;
+        let rows = &self.rows.changes().bounces;
         if !rows.is_empty() {
             let causes = column!(rows, (_, cause) => cause.clone());
-            pipeline.add(BOUNCES, values![column!(rows, (key, _) => *key), causes, self.now]);
+            pipeline.add(BOUNCES, values![column!(rows, (key, _) => *key), causes, self.rows.now()]);
         }
     }
 
     fn flush_next_executions(&self, pipeline: &mut Pipeline) {
-        let rows = &self.writes.next_executions;
+        let rows = &self.rows.changes().next_executions;
         if !rows.is_empty() {
             let ids = column!(rows, (_, id) => to_column(*id));
-            pipeline.add(NEXT_EXECUTIONS, values![column!(rows, (key, _) => *key), ids, self.now]);
+            pipeline.add(NEXT_EXECUTIONS, values![column!(rows, (key, _) => *key), ids, self.rows.now()]);
         }
     }
 
     fn flush_state(&self, pipeline: &mut Pipeline) {
-        let writes = &self.writes;
-        if !writes.custom_statuses.is_empty() {
-            let rows = &writes.custom_statuses;
+        let changes = self.rows.changes();
+        if !changes.custom_statuses.is_empty() {
+            let rows = &changes.custom_statuses;
             pipeline.add(
                 CUSTOM_STATUSES,
                 values![
@@ -233,7 +278,7 @@ impl WorkingSet<'_> {
                 ],
             );
         }
-        let kv = &writes.kv;
+        let kv = &changes.kv;
         if !kv.cleared.is_empty() {
             pipeline.add(CLEAR_KV, values![column!(kv.cleared, key => *key)]);
         }
@@ -258,9 +303,9 @@ impl WorkingSet<'_> {
     }
 
     fn flush_work(&self, pipeline: &mut Pipeline) {
-        let writes = &self.writes;
-        if !writes.work_changes.is_empty() {
-            let rows = &writes.work_changes;
+        let changes = self.rows.changes();
+        if !changes.work.is_empty() {
+            let rows = &changes.work;
             pipeline.add(
                 CHANGE_WORK,
                 values![
@@ -273,18 +318,75 @@ impl WorkingSet<'_> {
                     column!(rows, (_, row) => row.attempts),
                     column!(rows, (_, row) => row.delayed),
                     column!(rows, (_, row) => row.cause.clone()),
-                    self.now,
+                    self.rows.now(),
                 ],
             );
         }
-        if !writes.progress.is_empty() {
-            let rows = &writes.progress;
-            let texts = column!(rows, (_, text) => to_text(text).into_owned());
+        if !changes.progress.is_empty() {
+            let rows = &changes.progress;
+            let texts = column!(rows, (_, text) => owned_text(text));
             pipeline.add(PROGRESS, values![column!(rows, (id, _) => *id), texts]);
         }
-        if !writes.forgiven.is_empty() {
-            pipeline.add(FORGIVE, values![writes.forgiven.clone()]);
+        if !changes.forgiven.is_empty() {
+            pipeline.add(FORGIVE, values![changes.forgiven.clone()]);
         }
+    }
+
+    fn flush_sessions(&self, pipeline: &mut Pipeline) {
+        let changes = self.rows.changes();
+        let session = |place: &Place| Some((place.session_id.clone()?, place.tag.clone()));
+        let touched: BTreeSet<(String, String)> = changes.touched.iter().filter_map(session).collect();
+        if !touched.is_empty() {
+            let names: BTreeSet<&String> = touched.iter().map(|(session, _)| session).collect();
+            pipeline.add(RESERVE, values![reservations(self.schema, "session", names)]);
+            refresh_heads(pipeline, touched.iter());
+        }
+        if !changes.session_uses.is_empty() {
+            let mut until: BTreeMap<&String, Ms> = BTreeMap::new();
+            for used in &changes.session_uses {
+                let latest = until.entry(&used.session_id).or_insert(used.item_locked_until);
+                *latest = (*latest).max(used.item_locked_until);
+            }
+            let sessions = column!(until, (id, _) => owned_text(id));
+            let until = column!(until, (_, until) => *until);
+            pipeline.add(USE_SESSIONS, values![sessions, until, self.rows.now()]);
+        }
+    }
+
+    fn flush_early(&self, pipeline: &mut Pipeline) -> Option<usize> {
+        let (changes, now) = (self.rows.changes(), self.rows.now());
+        let mut expired = None;
+        if changes.expire_early {
+            expired = Some(pipeline.add(EXPIRE_EARLY, values![early_cutoff(now)]));
+        }
+        if !changes.early.is_empty() {
+            let rows = &changes.early;
+            pipeline.add(
+                EARLY,
+                values![
+                    column!(rows, row => owned_text(&row.instance)),
+                    column!(rows, row => row.position),
+                    column!(rows, row => row.visible_at),
+                    now,
+                    column!(rows, row => row.json.clone()),
+                ],
+            );
+        }
+        if !changes.admitted_early.is_empty() {
+            let rows = &changes.admitted_early;
+            let ids = column!(rows, row => owned_text(&row.instance));
+            pipeline.add(
+                ADMIT_EARLY,
+                values![
+                    ids.clone(),
+                    column!(rows, row => row.key),
+                    column!(rows, row => row.start_at),
+                    column!(rows, row => row.first_position),
+                ],
+            );
+            pipeline.add(FORGET_EARLY, values![ids]);
+        }
+        expired
     }
 }
 

@@ -8,23 +8,23 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use duroxide_core::OrchestrationStatus;
+use duroxide_provider::rules::{self, Answer, Effects, Wanted};
 use duroxide_provider::{ProviderError, TurnRequest, WorkRequest};
 use tokio::time::Instant;
 
 use crate::blocked::AfterLockWait;
-use crate::call::{Call, Told};
+use crate::call::{Call, is_large};
 use crate::carrier::Carrier;
-use crate::effects::Effects;
 use crate::endings::Audience;
 use crate::fault::Fault;
 use crate::fetch_turn::{Look, RawTurn};
 use crate::fetch_work::Looked;
+use crate::horizon::WrittenRows;
 use crate::parked::{Lane, ParkedFetch};
-use crate::serve::{self, ServedTurns, ServedWork};
+use crate::serve::{ServedTurns, ServedWork};
 use crate::sessions::{self, Claims, Fetched};
 use crate::statistics::count_conflict;
-use crate::values::{Ms, NEVER, from_column};
-use crate::working_set::Wanted;
+use crate::values::{NEVER, from_column};
 
 /// How often a transaction is tried again when others are in its way.
 const MAX_CONFLICTS: u32 = 20;
@@ -58,17 +58,16 @@ pub(crate) enum Failure {
     Reserve(String),
     /// It must be carried out again with what the store says. Nothing was written.
     Doubtful,
-    /// One of its calls failed after it had begun.
-    Call(usize, Fault),
     /// PostgreSQL failed.
     Storage(Fault),
 }
 
 /// What a committed group brought.
 pub(crate) struct Done {
-    pub(crate) outcomes: Vec<Result<Told, Fault>>,
+    pub(crate) outcomes: Vec<Result<Answer, Fault>>,
     pub(crate) effects: Effects,
-    pub(crate) now: Ms,
+    /// How far back the rows are ready that it wrote.
+    pub(crate) written: WrittenRows,
     pub(crate) wrote: bool,
     pub(crate) turns: Vec<Look<RawTurn>>,
     pub(crate) work: Vec<Looked>,
@@ -112,7 +111,7 @@ impl Carrier {
         let mut reserved = BTreeSet::new();
         let (begun, mut conflicts, mut blind) = (Instant::now(), 0, 0);
         // What is remembered is tried once, unless that would be much in vain.
-        let mut trust = !calls.iter().any(|call| call.work.is_large());
+        let mut trust = !calls.iter().any(|call| is_large(&call.work));
         loop {
             self.blocked.hold_back(&mut calls);
             if let Err(fault) = self.connect().await {
@@ -136,12 +135,6 @@ impl Carrier {
                         Failure::Reserve(id) => {
                             self.expected.note(&id);
                             reserved.insert(id);
-                            self.keep_waiting(fetches);
-                            continue;
-                        }
-                        Failure::Call(index, fault) => {
-                            let call = calls.remove(index);
-                            drop(call.answer.send(Err(fault.into_error(call.operation))));
                             self.keep_waiting(fetches);
                             continue;
                         }
@@ -206,7 +199,7 @@ impl Carrier {
     async fn roll_back(&mut self, failure: &Failure, calls: &[Call]) {
         let ended = match failure {
             Failure::Doubtful => return,
-            Failure::Reserve(_) | Failure::Call(_, _) => false,
+            Failure::Reserve(_) => false,
             Failure::Storage(fault) if fault.is_conflict() => {
                 let mut wanted = Wanted::default();
                 calls.iter().for_each(|call| call.work.wants(&mut wanted));
@@ -233,7 +226,8 @@ impl Carrier {
     async fn finish(&mut self, calls: Vec<Call>, fetches: Fetches, done: Done) {
         let looked = fetches.turns.len() + fetches.work.len();
         let served = looked + fetches.served_turns.len() + fetches.served_work.len();
-        let Done { outcomes, effects, now, mut wrote, turns, work, told } = done;
+        let Done { outcomes, effects, written, mut wrote, turns, work, told } = done;
+        let now = effects.now;
         let took = |work: &Looked| match work {
             Looked::Done(look) => !look.items.is_empty(),
             Looked::Sessions(_) => true,
@@ -241,7 +235,7 @@ impl Carrier {
         wrote |= turns.iter().any(|look| !look.items.is_empty()) || work.iter().any(took);
         // Counted first, so that whoever has an answer finds it counted.
         self.count_calls(calls.len() + served, wrote);
-        effects.report(&self.counters);
+        self.counters.report(&effects);
         if let Some((audience, end)) = told {
             audience.tell(&end);
         }
@@ -250,11 +244,11 @@ impl Carrier {
             drop(call.answer.send(outcome.map_err(|fault| fault.into_error(call.operation))));
         }
         for ServedTurns { fetch, turns } in fetches.served_turns {
-            let expires_at = serve::expires_at(now, fetch.request.lock_timeout);
+            let expires_at = rules::expires_at(now, fetch.request.lock_timeout);
             self.turns.served(fetch, turns, expires_at, now);
         }
         for ServedWork { fetch, items } in fetches.served_work {
-            let expires_at = serve::expires_at(now, fetch.request.lock_timeout);
+            let expires_at = rules::expires_at(now, fetch.request.lock_timeout);
             self.work.served(fetch, items, expires_at, now);
         }
         let mut left_turns = effects.turns_due <= now;
@@ -283,14 +277,15 @@ impl Carrier {
         self.turns.due_later(effects.turns_due, effects.turns_soon, now);
         self.work.due_later(effects.work_due, effects.work_soon, now);
         self.waiters.wake(&effects.changed);
-        self.tell_fetches(&effects, now);
-        self.announce(&effects, now, left_turns, left_work).await;
+        self.tell_fetches(&effects, &written);
+        self.announce(&effects, &written, left_turns, left_work).await;
     }
 
     /// Tells the fetches of this process, if they wait elsewhere, what they may look for.
-    fn tell_fetches(&self, effects: &Effects, now: Ms) {
+    fn tell_fetches(&self, effects: &Effects, written: &WrittenRows) {
         let Some(inbox) = &self.fetches_wait_at else { return };
-        inbox.written(effects.written.clone());
+        let now = effects.now;
+        inbox.written(written.clone());
         inbox.wake(true, true);
         if effects.turns_soon > now && effects.turns_soon < NEVER {
             inbox.wake_turns_after(Duration::from_millis(from_column(effects.turns_soon - now)));
@@ -316,7 +311,7 @@ impl Carrier {
                         self.work.wake();
                     }
                     if claims == Claims::GivenUp {
-                        self.announce(&Effects::default(), now, false, true).await;
+                        self.announce(&Effects::at(now), &WrittenRows::default(), false, true).await;
                     }
                     return;
                 }

@@ -1,75 +1,10 @@
-//! Histories: their stored form, and reading them.
+//! Reading histories.
 
-use std::borrow::Cow;
-
-use duroxide_core::{Event, state_changes};
+use duroxide_core::Event;
 
 use crate::connection::Conn;
 use crate::fault::Fault;
-use crate::values::{from_column, from_json, owned_text, to_column, to_json};
-
-/// Events with their stored form, which is made before a transaction begins where the ids are known by then.
-#[derive(Debug, Clone)]
-pub(crate) struct EncodedEvents {
-    events: Vec<Event>,
-    json: Vec<String>,
-}
-
-impl EncodedEvents {
-    pub(crate) fn new(events: Vec<Event>) -> Result<Self, Fault> {
-        let unnumbered = events.iter().any(|event| event.event_id == 0);
-        let json =
-            if unnumbered { Vec::new() } else { events.iter().map(to_json).collect::<Result<_, _>>()? };
-        Ok(Self { events, json })
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.json.iter().map(String::len).sum()
-    }
-
-    pub(crate) fn events(&self) -> &[Event] {
-        &self.events
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Event, &String)> {
-        self.events.iter().zip(&self.json)
-    }
-
-    /// Whether clients see nothing of it: neither the custom status nor the KV store changes.
-    pub(crate) fn is_history_only(&self) -> bool {
-        let changes = state_changes(&self.events);
-        changes.custom_status.is_none() && changes.kv.is_empty()
-    }
-
-    /// The same with the next ids for events that have none.
-    pub(crate) fn numbered(&self, last_event_id: u64) -> Result<Cow<'_, Self>, Fault> {
-        if self.json.len() == self.events.len() {
-            return Ok(Cow::Borrowed(self));
-        }
-        let mut last = last_event_id;
-        let mut events = self.events.clone();
-        for event in &mut events {
-            if event.event_id == 0 {
-                event.event_id = last.saturating_add(1);
-            }
-            last = last.max(event.event_id);
-        }
-        Self::new(events).map(Cow::Owned)
-    }
-}
-
-/// One of these events that is stored, if any is.
-pub(crate) async fn stored_among(
-    conn: &Conn<'_>,
-    key: i64,
-    execution_id: u64,
-    ids: &[i64],
-) -> Result<Option<u64>, Fault> {
-    const SQL: &str = "SELECT event_id FROM {s}.history WHERE instance_key = $1 AND execution_id = $2 \
-         AND event_id = ANY($3::bigint[]) LIMIT 1";
-    let row = conn.first(SQL, &[&key, &to_column(execution_id), &ids]).await?;
-    Ok(row.map(|row| from_column(row.get(0))))
-}
+use crate::values::{from_column, from_json, owned_text, to_column};
 
 /// An event that does not decode.
 #[derive(Debug)]
@@ -126,7 +61,7 @@ pub(crate) async fn read(
         Some(count) => load_last(conn, row.get(0), execution_id, count).await?,
     };
     read.map_err(|error| {
-        Fault::Corrupt(format!(
+        Fault::corrupt(format!(
             "event {} of execution {execution_id} of '{instance}': {}",
             error.event_id, error.cause
         ))

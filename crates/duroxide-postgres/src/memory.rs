@@ -6,18 +6,15 @@
 //! its own number, and a transaction that finds another revision or number rolls back. It is then carried out
 //! with what the store says, and for a while its instances are always read: several processes are about them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide_provider::rules::{ExecutionRow, InstanceRow, NewKey, Pending, Rows, Wanted, WorkRow};
 use tokio::time::Instant;
 
-use crate::execution_row::ExecutionRow;
 use crate::fetch_turn::RawTurn;
-use crate::instance_row::{InstanceRow, Pending};
-use crate::values::{Ms, count};
-use crate::work::WorkRow;
-use crate::working_set::Wanted;
+use crate::values::{Ms, count, new_key};
 
 /// Rows of a kind that are remembered before those that were not used lately are forgotten.
 const MAX_ROWS: usize = 4_096;
@@ -63,19 +60,6 @@ struct Remembered {
     seen_at: Ms,
 }
 
-/// The rows that a group of calls is about, as they are remembered.
-#[derive(Debug, Default)]
-pub(crate) struct Recalled {
-    pub(crate) now: Ms,
-    pub(crate) instances: Vec<InstanceRow>,
-    pub(crate) executions: HashMap<(i64, u64), ExecutionRow>,
-    pub(crate) work: BTreeMap<i64, WorkRow>,
-    /// Ids of instances that begin, if nobody uses them.
-    pub(crate) reserved: BTreeSet<String>,
-    /// Keys for them.
-    pub(crate) keys: Vec<i64>,
-}
-
 impl Memory {
     /// The server said that this is the time.
     pub(crate) fn note_time(&mut self, now: Ms) {
@@ -99,9 +83,10 @@ impl Memory {
         wanted.work.iter().for_each(|id| self.work.remove(id));
     }
 
-    /// Keys that the server gave out and nobody used yet.
-    pub(crate) fn note_keys(&mut self, keys: Vec<i64>) {
+    /// Keys that the server gave out and nobody used yet, the smallest last.
+    pub(crate) fn note_keys(&mut self, keys: Vec<i64>, for_starts: Vec<NewKey>) {
         self.keys_to_come.extend(keys);
+        self.keys_to_come.extend(for_starts.into_iter().map(|new| new.key));
     }
 
     /// All keys that nobody used yet, the smallest last.
@@ -111,7 +96,7 @@ impl Memory {
 
     /// Remembers how a committed transaction left an instance.
     pub(crate) fn note_instance(&mut self, mut row: InstanceRow, execution: Option<ExecutionRow>, now: Ms) {
-        if row.ended {
+        if row.is_ended() {
             self.keys.remove(&row.instance);
             self.instances.remove(&row.key);
             return;
@@ -154,8 +139,9 @@ impl Memory {
         seen.row.lock.is_some() && seen.row.ready_at > Some(now.saturating_add(LOCK_MARGIN_MS))
     }
 
-    /// All that these calls need, if all of it is remembered and none of it must be looked at closely.
-    pub(crate) fn recall(&mut self, wanted: &Wanted, manual: Option<Ms>) -> Option<Recalled> {
+    /// All that these calls need, if all of it is remembered and none of it must be looked at closely. Ids of instances
+    /// that begin are reserved when they are written.
+    pub(crate) fn recall(&mut self, wanted: &Wanted, manual: Option<Ms>) -> Option<Rows> {
         let starts = wanted.reserved.len();
         let is_known = |id: &String| self.keys.get(id).is_some();
         let cannot_start = starts != wanted.starts
@@ -164,7 +150,31 @@ impl Memory {
         if cannot_start || !wanted.abandons.is_empty() || !wanted.cancelled.is_empty() {
             return None;
         }
-        let mut recalled = Recalled { now: self.now(manual)?, ..Recalled::default() };
+        let seen = self.seen(wanted)?;
+        let now = seen.iter().map(|seen| seen.seen_at).chain([self.now(manual)?]).max()?;
+        let sure_until = now.saturating_add(LOCK_MARGIN_MS);
+        let is_doubtful = |row: &InstanceRow| row.lock.is_some() && row.ready_at <= Some(sure_until);
+        if seen.iter().any(|seen| is_doubtful(&seen.row)) || !self.knows_turns(wanted) {
+            return None;
+        }
+        let mut rows = Rows::new(now);
+        for Remembered { row, execution, .. } in seen {
+            if let Some(execution) = execution {
+                rows.learn_execution(row.key, row.current_execution_id, Some(execution.clone()));
+            }
+            rows.learn_instance(row.clone());
+        }
+        for id in &wanted.work {
+            rows.learn_work(self.work.get(id).filter(|work| work.ready_at > sure_until)?.clone());
+        }
+        wanted.reserved.iter().for_each(|id| rows.reserve(id, None));
+        let keys = self.keys_to_come.split_off(self.keys_to_come.len() - starts);
+        rows.learn_keys(keys.into_iter().map(new_key));
+        Some(rows)
+    }
+
+    /// The instances that calls are about, if all are remembered and no other process is about them.
+    fn seen(&self, wanted: &Wanted) -> Option<Vec<&Remembered>> {
         let mut keys = wanted.keys.clone();
         for id in wanted.ids.difference(&wanted.reserved) {
             keys.insert(*self.keys.get(id)?);
@@ -173,44 +183,17 @@ impl Memory {
         if keys.iter().any(is_shared) {
             return None;
         }
-        for key in &keys {
-            let seen = self.instances.get(key)?;
-            recalled.now = recalled.now.max(seen.seen_at);
-            recalled.instances.push(seen.row.clone());
-        }
-        let sure_until = recalled.now.saturating_add(LOCK_MARGIN_MS);
-        let is_doubtful = |row: &InstanceRow| row.lock.is_some() && row.ready_at <= Some(sure_until);
-        if recalled.instances.iter().any(is_doubtful) {
-            return None;
-        }
-        for (key, execution_id) in &wanted.acks {
-            let seen = self.instances.get(key)?;
-            let execution = seen.execution.clone()?;
-            let lock = seen.row.lock?;
-            let all_locked = lock.count == seen.row.inbox_count;
-            let row = recalled.instances.iter_mut().find(|row| row.key == *key)?;
-            if !all_locked || *execution_id != row.current_execution_id {
-                return None;
-            }
-            row.pending.first_stored = Some(None);
-            recalled.executions.insert((*key, *execution_id), execution);
-        }
-        for id in &wanted.work {
-            let work = self.work.get(id)?;
-            if work.ready_at <= sure_until {
-                return None;
-            }
-            recalled.work.insert(*id, work.clone());
-        }
-        for row in &recalled.instances {
-            if let Some(execution) = self.execution_of(row) {
-                let id = (row.key, row.current_execution_id);
-                recalled.executions.entry(id).or_insert_with(|| execution.clone());
-            }
-        }
-        recalled.reserved.clone_from(&wanted.reserved);
-        recalled.keys = self.keys_to_come.split_off(self.keys_to_come.len() - starts);
-        Some(recalled)
+        keys.iter().map(|key| self.instances.get(key)).collect()
+    }
+
+    /// Whether the turns that end are known, and all that is in their inboxes is in them.
+    fn knows_turns(&self, wanted: &Wanted) -> bool {
+        wanted.acks.iter().all(|(key, execution_id)| {
+            self.instances.get(key).is_some_and(|Remembered { row, execution, .. }| {
+                let all_locked = row.lock.is_some_and(|lock| lock.count == row.inbox_count);
+                all_locked && execution.is_some() && *execution_id == row.current_execution_id
+            })
+        })
     }
 
     /// The server's time, as far as it is known; never later than it is.
@@ -269,9 +252,10 @@ impl<K: std::hash::Hash + Eq, V> Generations<K, V> {
 
 #[cfg(test)]
 mod tests {
+    use duroxide_provider::rules::{Place, TurnLock};
+    use duroxide_provider::support::Status;
+
     use super::*;
-    use crate::instance_row::TurnLock;
-    use crate::work::Place;
 
     const NOW: Ms = 1_000_000;
     const KEY: i64 = 7;
@@ -288,7 +272,7 @@ mod tests {
             parent_instance: None,
             parent_execution_id: None,
             parent_event_id: None,
-            ended: false,
+            status: Status::Running,
             updated_at: 0,
             current_execution_id: 1,
             pinned_key: crate::values::NOT_PINNED,
@@ -302,6 +286,7 @@ mod tests {
             lock: Some(TurnLock { nonce: 5, visible_at: 0, position: 1, watermark: 2, count: 1 }),
             cancelled: false,
             bounced: false,
+            last_arrival: 0,
             pending: Pending::default(),
         }
     }
@@ -312,7 +297,7 @@ mod tests {
             nonce: Some(5),
             stored_nonce: Some(5),
             ready_at: expires_at,
-            place: Place { session_id: None, tag: String::new() },
+            place: Place { session_id: None, tag: String::new(), name: String::new() },
             instance: "i".to_string(),
             execution_id: 1,
             activity_id: 2,
@@ -324,7 +309,7 @@ mod tests {
 
     fn knowing(row: InstanceRow) -> Memory {
         let mut memory = Memory::default();
-        memory.note_instance(row, Some(ExecutionRow::new()), NOW);
+        memory.note_instance(row, Some(ExecutionRow::default()), NOW);
         memory
     }
 
@@ -381,10 +366,11 @@ mod tests {
         };
         let mut memory = knowing(locked(1, LATE));
         assert!(!recalls(&mut memory, &start("new")), "there is no key");
-        memory.note_keys(vec![12, 11]);
+        memory.note_keys(vec![12, 11], Vec::new());
         assert!(!recalls(&mut memory, &start("i")), "it is in use");
         let recalled = memory.recall(&start("new"), Some(NOW)).expect("all is known");
-        assert_eq!(recalled.keys, [11], "the smallest first");
+        let (_, keys) = recalled.finish();
+        assert_eq!(keys.iter().map(|new| new.key).collect::<Vec<_>>(), [11], "the smallest first");
         assert_eq!(memory.take_keys(), [12]);
     }
 
@@ -393,11 +379,11 @@ mod tests {
         let mut memory = knowing(locked(1, LATE));
         memory.note_instance(
             InstanceRow { key: 8, instance: "j".to_string(), ..locked(1, LATE) },
-            Some(ExecutionRow::new()),
+            Some(ExecutionRow::default()),
             NOW,
         );
         memory.forget_shared(&an_ack());
-        memory.note_instance(locked(1, LATE), Some(ExecutionRow::new()), NOW);
+        memory.note_instance(locked(1, LATE), Some(ExecutionRow::default()), NOW);
         assert!(!recalls(&mut memory, &an_ack()), "not yet");
         let other = Wanted { keys: [8].into(), acks: vec![(8, 1)], ..Wanted::default() };
         assert!(recalls(&mut memory, &other), "others are trusted");
@@ -417,16 +403,16 @@ mod tests {
     #[test]
     fn an_instance_that_ended_is_forgotten() {
         let mut memory = knowing(locked(1, LATE));
-        memory.note_instance(InstanceRow { ended: true, ..locked(1, LATE) }, None, NOW);
+        memory.note_instance(InstanceRow { status: Status::Failed, ..locked(1, LATE) }, None, NOW);
         assert!(!recalls(&mut memory, &an_ack()));
     }
 
     #[test]
     fn no_message_is_dated_before_those_that_are_there() {
         let mut memory = Memory::default();
-        memory.note_instance(locked(1, LATE), Some(ExecutionRow::new()), NOW + 50);
+        memory.note_instance(locked(1, LATE), Some(ExecutionRow::default()), NOW + 50);
         let recalled = memory.recall(&an_ack(), Some(NOW)).expect("all is known");
-        assert_eq!(recalled.now, NOW + 50);
+        assert_eq!(recalled.now(), NOW + 50);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use duroxide_provider::rules::Effects;
 use futures_util::FutureExt as _;
 
 use crate::carrier::Carrier;
-use crate::effects::Effects;
+use crate::horizon::WrittenRows;
 use crate::options::PostgresOptions;
 use crate::values::{Ms, duration};
 
@@ -39,13 +40,20 @@ impl News {
 impl Carrier {
     /// Tells other processes, in a transaction of its own: a commit that notifies makes all others of its kind
     /// wait, so none that writes does. If this gets lost, everybody's own look finds it.
-    pub(crate) async fn announce(&mut self, effects: &Effects, now: Ms, turns: bool, work: bool) {
+    pub(crate) async fn announce(
+        &mut self,
+        effects: &Effects,
+        written: &WrittenRows,
+        turns: bool,
+        work: bool,
+    ) {
         const SQL: &str = "SELECT pg_notify($1, u.text) FROM unnest($2::text[]) AS u (text)";
         let mut texts = Vec::new();
+        let now = effects.now;
         let soon = effects.turns_soon.saturating_sub(now) < self.news.patience;
         if turns || work || soon {
             let (turns, work) = (if turns { "t" } else { "" }, if work { "w" } else { "" });
-            texts.push(format!("ready:{turns}{work}{}", effects.written.text()));
+            texts.push(format!("ready:{turns}{work}{}", written.text()));
         }
         if soon {
             texts.push(format!("due:{}", effects.turns_soon - now));

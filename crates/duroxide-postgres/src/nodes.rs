@@ -20,7 +20,7 @@ pub(crate) async fn heartbeat(conn: &Conn<'_>, manual: Option<Ms>, info: &NodeIn
                           THEN n.joined_at ELSE excluded.joined_at END, \
          start_id = excluded.start_id, heartbeat_ms = excluded.heartbeat_ms, last_seen = excluded.last_seen, \
          left_at = NULL, info = excluded.info RETURNING n.joined_at = n.last_seen, n.last_seen";
-    info.check().map_err(Fault::Invalid)?;
+    info.check().map_err(Fault::invalid)?;
     let json = to_json(info)?;
     let (node_id, start_id) = (owned_text(&info.node_id), owned_text(&info.start_id));
     let heartbeat_ms = to_column(info.heartbeat_ms).min(LONGEST_HEARTBEAT_MS);
@@ -47,7 +47,7 @@ async fn forget(conn: &Conn<'_>, now: Ms) -> Result<(), Fault> {
 pub(crate) async fn left(conn: &Conn<'_>, manual: Option<Ms>, node_id: &str) -> Result<(), Fault> {
     const SQL: &str = "UPDATE {s}.nodes SET left_at = coalesce($2::bigint, \
            (extract(epoch FROM clock_timestamp()) * 1000)::bigint) WHERE node_id = $1 AND left_at IS NULL";
-    check_node_id(node_id).map_err(Fault::Invalid)?;
+    check_node_id(node_id).map_err(Fault::invalid)?;
     conn.execute(SQL, &[&owned_text(node_id), &manual]).await?;
     Ok(())
 }

@@ -15,7 +15,7 @@ pub(crate) async fn prune(
 ) -> Result<PruneResult, Fault> {
     const SQL: &str = "SELECT key FROM {s}.instances WHERE instance_id = $1";
     let row = conn.first(SQL, &[&owned_text(instance)]).await?;
-    let row = row.ok_or_else(|| Fault::NotFound(format!("instance '{instance}'")))?;
+    let row = row.ok_or_else(|| Fault::not_found(format!("instance '{instance}'")))?;
     prune_keys(conn, &[row.get(0)], options).await
 }
 

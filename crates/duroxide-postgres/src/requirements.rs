@@ -49,7 +49,7 @@ impl Server {
              current_database()";
         let answer = ask(conn, SQL).await?;
         let [version, encoding, database] = answer.as_slice() else {
-            return Err(Fault::Corrupt("the server does not say what it is".to_string()));
+            return Err(Fault::corrupt("the server does not say what it is".to_string()));
         };
         Ok(Self {
             version: version.parse().unwrap_or(0),

@@ -69,7 +69,7 @@ impl Role {
         let failed = |fault: Fault| fault.into_error("open");
         let rows = conn.client.query(SCHEMA, &[&schema]).await.map_err(|error| failed(error.into()))?;
         let Some(row) = rows.first() else {
-            return Err(failed(Fault::Corrupt("the catalogue has no answer".to_string())));
+            return Err(failed(Fault::corrupt("the catalogue has no answer".to_string())));
         };
         let (name, database): (String, String) = (row.get(0), row.get(1));
         let right = |column: usize| row.get::<_, bool>(column);

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::call::Task;
+use duroxide_provider::rules::{Call, Wanted};
+
 use crate::connection::Conn;
 use crate::fault::Fault;
 use crate::pipeline::{Pipeline, values};
 use crate::values::{from_column, from_text, lock_number, owned_text, to_column};
-use crate::working_set::Wanted;
 
 const BEGIN: &str = "BEGIN";
 const ROLLBACK: &str = "ROLLBACK";
@@ -84,7 +84,7 @@ pub(crate) struct LockedRows {
 }
 
 impl Rows {
-    pub(crate) fn of(work: &Task) -> Self {
+    pub(crate) fn of(work: &Call) -> Self {
         let mut wanted = Wanted::default();
         work.wants(&mut wanted);
         let ids = wanted.ids.into_iter().chain(wanted.reserved).collect();

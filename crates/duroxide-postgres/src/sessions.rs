@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use duroxide_provider::rules::nonce;
 use duroxide_provider::support::ByteRoom;
 use duroxide_provider::{SessionFetchConfig, SessionOverlap, Suspects, WorkRequest};
 
@@ -19,7 +20,6 @@ use crate::flush::refresh_heads;
 use crate::horizon::Bounds;
 use crate::pipeline::Pipeline;
 use crate::route_work::names;
-use crate::token::nonce;
 use crate::values::{Ms, NEVER, after, count, duration, from_text, lock_number, owned_text};
 
 /// A work item that is ready.

@@ -1,6 +1,7 @@
 //! What a store counts about itself.
 
 use duroxide_provider::metric;
+use duroxide_provider::rules::Effects;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a store has done since it was opened.
@@ -59,6 +60,27 @@ impl Counters {
             conflicts: load(&self.conflicts),
             reconnects: load(&self.reconnects),
             notifications: load(&self.notifications),
+        }
+    }
+}
+
+impl Counters {
+    /// Adds what a committed group dropped and set aside.
+    pub(crate) fn report(&self, effects: &Effects) {
+        add(&self.dropped_messages, effects.dropped_unknown + effects.dropped_finished);
+        add(&self.expired_messages, effects.expired);
+        add(&self.set_aside, effects.set_aside);
+        for (reason, messages) in [
+            ("unknown_instance", effects.dropped_unknown),
+            ("finished_instance", effects.dropped_finished),
+            ("expired", effects.expired),
+        ] {
+            if messages > 0 {
+                metric::messages_dropped(reason).increment(messages);
+            }
+        }
+        if effects.set_aside > 0 {
+            metric::messages_set_aside().increment(effects.set_aside);
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn orchestration_status(
         Status::Failed => {
             let details = match row.get::<_, Option<String>>(4) {
                 Some(json) => from_json(&json).map_err(|cause| {
-                    Fault::Corrupt(format!("the failure of instance '{instance}': {cause}"))
+                    Fault::corrupt(format!("the failure of instance '{instance}': {cause}"))
                 })?,
                 None => ErrorDetails::orchestration_failed(output),
             };

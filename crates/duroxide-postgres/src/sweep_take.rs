@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::EndingRule;
+use duroxide_provider::rules::{Call, expires_at, nonces};
 use duroxide_provider::support::{millis, one_turn};
 use duroxide_provider::{FetchedTurn, FetchedWork, LockHolder, ProviderError, SweepRequest};
 use tokio_postgres::Row;
 
 use crate::admin::now_ms;
-use crate::call::{Delivery, Task};
+use crate::call::Delivery;
 use crate::connection::Conn;
 use crate::fault::Fault;
 use crate::fetch_turn::{self, RawTurn};
@@ -24,7 +25,6 @@ use crate::store::{PostgresProvider, transaction};
 use crate::sweep::{
     Keys, Names, keys_asked, names_asked, place, turn_needs, under_keys, under_names, work_needs,
 };
-use crate::token::nonces;
 use crate::values::{Ms, count, duration, from_text, to_column};
 use crate::working_set::{RESERVE, reservations};
 
@@ -57,7 +57,7 @@ impl PostgresProvider {
         for raw in found {
             match raw.decode() {
                 Ok(fetched) => work.push(fetched),
-                Err((token, cause)) => self.carry(OPERATION, Task::AsideWork { token, cause }).await?,
+                Err((token, cause)) => self.carry(OPERATION, Call::AsideWork { token, cause }).await?,
             }
         }
         guard.arrived();
@@ -105,7 +105,7 @@ async fn turns(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> R
     let taken = fetch_turn::take(&mut pipeline, request.lock_timeout, LockHolder::UNKNOWN, doomed.len());
     let answers = pipeline.run(conn).await?.all()?;
     let rows = answers.get(taken).map(Vec::as_slice).unwrap_or_default();
-    let expires_at = crate::serve::expires_at(at, request.lock_timeout);
+    let expires_at = expires_at(at, request.lock_timeout);
     Ok(rows.iter().map(|row| RawTurn::from_row(row, at, expires_at)).collect())
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use duroxide_provider::rules::Call;
 use duroxide_provider::support::HistoryRoom;
 use duroxide_provider::{FetchedTurn, FetchedWork, ProviderError, TurnRequest, WorkRequest};
 use tokio::time::Instant;
 
-use crate::call::Task;
 use crate::carrier::closed;
 use crate::fault::Fault;
 use crate::fetch_turn::RawTurn;
@@ -69,7 +69,7 @@ impl PostgresProvider {
         let admitted = raw.admit();
         if !admitted.aside.is_empty() {
             let (token, aside, left) = (raw.token, admitted.aside.clone(), admitted.left);
-            self.carry(operation, Task::AsideMessages { token, aside, left }).await?;
+            self.carry(operation, Call::AsideMessages { token, aside, left }).await?;
         }
         if admitted.left == 0 {
             return Ok(None);
@@ -108,7 +108,7 @@ impl PostgresProvider {
                     }
                     Err((token, cause)) => {
                         passed_over = true;
-                        self.carry(OPERATION, Task::AsideWork { token, cause }).await?;
+                        self.carry(OPERATION, Call::AsideWork { token, cause }).await?;
                     }
                 }
             }

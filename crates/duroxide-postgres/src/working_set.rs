@@ -1,87 +1,53 @@
-//! The rows that a group of calls is about: locked and read in one round trip, changed in memory, written in
-//! another. Every change of an instance is made by who holds its row of `queues`, so that what was read stays
-//! true until the commit.
+//! The rows that a group of calls is about: locked and read in one round trip, changed in memory by the rules, written in
+//! another. Every change of an instance is made by who holds its row of `queues`, so that what was read stays true until
+//! the commit.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
+use duroxide_core::limits;
+use duroxide_provider::rules::{Answer, Call, Early, ExecutionRow, InstanceRow, Need, Rows, Stop, Wanted};
 use tokio_postgres::Row;
 
 use crate::connection::Conn;
-use crate::effects::Effects;
-use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::horizon::WrittenRows;
-use crate::instance_row::{InstanceRow, instance_columns};
-use crate::memory::{Memory, Recalled};
+use crate::instance_row::{self, instance_columns};
+use crate::memory::Memory;
 use crate::pipeline::{Pipeline, values};
-use crate::values::{Ms, lock_number, owned_text};
-use crate::work::WorkRow;
-use crate::writes::Writes;
-
-/// What the calls of a group are about.
-#[derive(Debug, Default)]
-pub(crate) struct Wanted {
-    /// Instances by key.
-    pub(crate) keys: BTreeSet<i64>,
-    /// Instances by id.
-    pub(crate) ids: BTreeSet<String>,
-    /// Ids that must not begin to exist meanwhile: those of starts, and of messages for nobody.
-    pub(crate) reserved: BTreeSet<String>,
-    /// How many instances may be created.
-    pub(crate) starts: usize,
-    /// Keys for them that are known already, the smallest last.
-    pub(crate) keys_to_come: Vec<i64>,
-    /// Turns that end with an ack: key, execution.
-    pub(crate) acks: Vec<(i64, u64)>,
-    /// Turns that are given back.
-    pub(crate) abandons: Vec<i64>,
-    /// Timers that acks remove: key, execution, schedule; all of the execution without a schedule.
-    pub(crate) timers: Vec<(i64, u64, Option<u64>)>,
-    /// Work items by id.
-    pub(crate) work: BTreeSet<i64>,
-    /// Work items of activities that acks cancel.
-    pub(crate) cancelled: Vec<(String, u64, u64)>,
-}
-
-/// What is kept for an instance that does not exist.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Early {
-    pub(crate) last: i64,
-    pub(crate) count: i64,
-    /// When the oldest of it was kept.
-    pub(crate) oldest: Ms,
-}
+use crate::values::{Ms, count, from_column, from_text, lock_number, new_key, owned_text, to_column};
+use crate::{execution_row, work};
 
 /// The rows of a transaction.
 pub(crate) struct WorkingSet<'a> {
-    /// `None` when the rows were not read but remembered: nothing is locked, and nothing more can be read.
-    conn: Option<&'a Conn<'a>>,
     /// The schema, quoted.
     pub(crate) schema: &'a str,
-    pub(crate) now: Ms,
-    pub(crate) instances: HashMap<i64, InstanceRow>,
-    by_id: HashMap<String, i64>,
-    pub(crate) reserved: BTreeSet<String>,
-    /// Ids that turned out to be unknown although somebody sends events to them.
-    pub(crate) early: HashMap<String, Early>,
-    /// Ended instances that got messages: how many are kept for them, if any are.
-    pub(crate) kept: HashMap<i64, Option<i64>>,
-    pub(crate) executions: HashMap<(i64, u64), ExecutionRow>,
-    pub(crate) timers: Vec<(i64, i64, i64)>,
-    pub(crate) work: BTreeMap<i64, WorkRow>,
-    /// The smallest last.
+    pub(crate) rows: Rows,
+    /// Whether the rows were not read but remembered: nothing is locked, and no transaction has begun.
+    pub(crate) is_remembered: bool,
+    /// Keys for instances to come that the rows do not have, the smallest last.
     pub(crate) spare_keys: Vec<i64>,
-    /// Whether the call under way has changed something: if it fails then, the whole transaction must.
-    pub(crate) begun: bool,
-    pub(crate) writes: Writes,
-    pub(crate) effects: Effects,
+}
+
+/// Why a call was not carried out in this transaction.
+#[derive(Debug)]
+pub(crate) enum Obstacle {
+    /// The call fails, or the transaction does.
+    Fault(Fault),
+    /// This id must be reserved before anything else is locked.
+    Reserve(String),
+}
+
+impl From<Fault> for Obstacle {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
 }
 
 const BEGIN: &str = "BEGIN";
 /// Locks ids that have no row, in an order that all transactions share.
 pub(crate) const RESERVE: &str = "SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) AS n";
-const KEYS: &str = "SELECT nextval('{s}.instance_keys') FROM generate_series(1, $1::bigint)";
-const LOCK: &str = concat!(
+pub(crate) const KEYS: &str = "SELECT nextval('{s}.instance_keys') FROM generate_series(1, $1::bigint)";
+pub(crate) const LOCK: &str = concat!(
     "SELECT ",
     instance_columns!(),
     " FROM (SELECT DISTINCT k.key FROM (SELECT unnest($1::bigint[]) AS key UNION ALL \
@@ -90,16 +56,16 @@ const LOCK: &str = concat!(
        ORDER BY q.key FOR UPDATE OF q"
 );
 const LOCK_WORK: &str = "SELECT w.id, w.lock_nonce, w.ready_at, w.tag, w.session_id, w.instance_id, w.execution_id, \
-     w.activity_id, w.visible_at, w.suspect_before, w.attempts FROM {s}.work_items w \
+     w.activity_id, w.visible_at, w.suspect_before, w.attempts, w.name FROM {s}.work_items w \
      WHERE w.id = ANY($1::bigint[]) ORDER BY w.id FOR UPDATE";
 const LOCK_CANCELLED: &str = "SELECT w.id, w.lock_nonce, w.ready_at, w.tag, w.session_id, w.instance_id, w.execution_id, \
-     w.activity_id, w.visible_at, w.suspect_before, w.attempts \
+     w.activity_id, w.visible_at, w.suspect_before, w.attempts, w.name \
      FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (i, e, a) \
      JOIN {s}.work_items w ON w.instance_id = u.i AND w.execution_id = u.e AND w.activity_id = u.a \
      ORDER BY w.id FOR UPDATE OF w";
 /// After the locks: whoever waited for them has a later time.
 const NOW: &str = "SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)";
-const EXECUTIONS: &str = "SELECT e.instance_key, e.execution_id, e.status, e.completed_at, e.pinned_major, \
+pub(crate) const EXECUTIONS: &str = "SELECT e.instance_key, e.execution_id, e.status, e.completed_at, e.pinned_major, \
      e.pinned_minor, e.pinned_patch, e.event_count, e.last_event_id, e.history_bytes \
      FROM unnest($1::bigint[], $2::bigint[]) AS u (key, execution_id) \
      JOIN {s}.executions e ON e.instance_key = u.key AND e.execution_id = u.execution_id";
@@ -116,7 +82,7 @@ const FIRST_LEFT: &str = "SELECT q.key, (SELECT n.visible_at FROM {s}.inbox n WH
 const FIRST: &str = "SELECT u.key, (SELECT n.visible_at FROM {s}.inbox n WHERE n.instance_key = u.key \
        ORDER BY n.visible_at, n.position LIMIT 1) FROM unnest($1::bigint[]) AS u (key)";
 /// The timers that acks remove, but for those that their locks cover.
-const TIMERS: &str = "SELECT DISTINCT n.instance_key, n.visible_at, n.position \
+pub(crate) const TIMERS: &str = "SELECT DISTINCT n.instance_key, n.visible_at, n.position \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS t (key, e, s) \
      JOIN {s}.queues q ON q.key = t.key JOIN {s}.inbox n ON n.kind = 5 AND n.instance_key = t.key \
        AND n.execution_id = t.e AND (t.s IS NULL OR t.s = n.event_id) \
@@ -129,216 +95,89 @@ const EARLY: &str = "SELECT u.id, l.position, least(l.position::numeric - f.posi
               ORDER BY m.position LIMIT 1) f, \
      LATERAL (SELECT m.position FROM {s}.early_messages m WHERE m.instance_id = u.id \
               ORDER BY m.position DESC LIMIT 1) l";
+const EARLY_LEFT: &str =
+    "SELECT count(*) FROM {s}.early_messages m WHERE m.instance_id = $1 AND m.kept_at >= $2";
 
 impl<'a> WorkingSet<'a> {
-    /// Begins a transaction and reads all that is wanted, in one round trip.
-    pub(crate) async fn begin(conn: &'a Conn<'a>, manual: Option<Ms>, wanted: Wanted) -> Result<Self, Fault> {
+    /// Begins a transaction and reads all that is wanted, in one round trip. The spare keys were given out before.
+    pub(crate) async fn begin(
+        conn: &'a Conn<'_>,
+        manual: Option<Ms>,
+        wanted: &Wanted,
+        spare_keys: Vec<i64>,
+    ) -> Result<Self, Fault> {
         let mut pipeline = Pipeline::default();
         pipeline.add(BEGIN, Vec::new());
-        Self::load(conn, manual, wanted, pipeline).await
-    }
-
-    /// The rows as they are remembered. No transaction has begun.
-    pub(crate) fn recalled(schema: &'a str, recalled: Recalled) -> Self {
-        let Recalled { now, instances, executions, work, reserved, keys } = recalled;
-        let mut set = Self::empty(None, schema, now);
-        set.reserved = reserved;
-        set.spare_keys = keys;
-        instances.into_iter().for_each(|row| set.know(row));
-        set.executions = executions;
-        set.work = work;
-        set
-    }
-
-    fn empty(conn: Option<&'a Conn<'a>>, schema: &'a str, now: Ms) -> Self {
-        Self {
-            conn,
-            schema,
-            now,
-            instances: HashMap::new(),
-            by_id: HashMap::new(),
-            reserved: BTreeSet::new(),
-            early: HashMap::new(),
-            kept: HashMap::new(),
-            executions: HashMap::new(),
-            timers: Vec::new(),
-            work: BTreeMap::new(),
-            spare_keys: Vec::new(),
-            begun: false,
-            writes: Writes::default(),
-            effects: Effects { now, ..Effects::default() },
-        }
-    }
-
-    /// Whether the rows were not read but remembered.
-    pub(crate) fn is_remembered(&self) -> bool {
-        self.conn.is_none()
-    }
-
-    /// Where more can be read.
-    pub(crate) fn conn(&self) -> Result<&'a Conn<'a>, Fault> {
-        self.conn.ok_or(Fault::NotRemembered)
-    }
-
-    /// Adds the executions that are remembered and were not read.
-    pub(crate) fn remember_executions(&mut self, memory: &Memory) {
-        for row in self.instances.values() {
-            if let Some(execution) = memory.execution_of(row) {
-                let id = (row.key, row.current_execution_id);
-                self.executions.entry(id).or_insert_with(|| execution.clone());
-            }
-        }
+        Self::load(conn, manual, wanted, spare_keys, pipeline).await
     }
 
     /// Reads all that is wanted inside a transaction that somebody else began.
-    pub(crate) async fn join(conn: &'a Conn<'a>, manual: Option<Ms>, wanted: Wanted) -> Result<Self, Fault> {
-        Self::load(conn, manual, wanted, Pipeline::default()).await
+    pub(crate) async fn join(conn: &'a Conn<'_>, manual: Option<Ms>, wanted: &Wanted) -> Result<Self, Fault> {
+        Self::load(conn, manual, wanted, Vec::new(), Pipeline::default()).await
+    }
+
+    /// The rows as they are remembered.
+    pub(crate) fn recalled(schema: &'a str, rows: Rows) -> Self {
+        Self { schema, rows, is_remembered: true, spare_keys: Vec::new() }
     }
 
     async fn load(
-        conn: &'a Conn<'a>,
+        conn: &'a Conn<'_>,
         manual: Option<Ms>,
-        wanted: Wanted,
+        wanted: &Wanted,
+        mut spare_keys: Vec<i64>,
         mut pipeline: Pipeline,
     ) -> Result<Self, Fault> {
-        let places = Places::send(&mut pipeline, conn, manual, &wanted);
+        let places = Places::send(&mut pipeline, conn, manual, wanted, spare_keys.len());
         let mut answers = pipeline.run(conn).await?.all()?;
         let mut take = |place: Option<usize>| {
             place.and_then(|place| answers.get_mut(place)).map(std::mem::take).unwrap_or_default()
         };
         let now = take(Some(places.now)).first().map_or(0, |row| row.get(0));
-        let mut set = Self::empty(Some(conn), conn.schema(), now);
-        set.reserved = wanted.reserved;
-        set.spare_keys = take(places.keys).iter().map(|row| row.get(0)).collect();
-        // Taken from the end; the first start gets the smallest.
-        set.spare_keys.sort_unstable_by(|a, b| b.cmp(a));
-        // Those that were given out before come first.
-        set.spare_keys.extend(wanted.keys_to_come);
-        take(places.instances).iter().for_each(|row| set.know(InstanceRow::from_row(row)));
+        let mut rows = Rows::new(now);
+        let mut keys: Vec<i64> = take(places.keys).iter().map(|row| row.get(0)).collect();
+        // Taken from the end: those that were given out before, and the smallest first.
+        keys.sort_unstable_by(|a, b| b.cmp(a));
+        keys.append(&mut spare_keys);
+        let for_starts = keys.split_off(keys.len().saturating_sub(wanted.starts));
+        rows.learn_keys(for_starts.into_iter().map(new_key));
+        take(places.instances).iter().for_each(|row| rows.learn_instance(instance_row::read(row)));
+        wanted.ids.iter().for_each(|id| rows.learn_absent(id));
         for row in take(places.work).iter().chain(&take(places.cancelled)) {
-            let work = WorkRow::from_row(row);
-            set.work.insert(work.id, work);
+            rows.learn_work(work::read_named(row));
         }
-        for row in take(places.executions) {
-            let (id, execution) = ExecutionRow::from_row(&row)?;
-            set.executions.insert(id, execution);
-        }
-        for row in take(places.first_left).iter().chain(&take(places.first)) {
-            set.note_first(row);
-        }
-        set.timers = take(places.timers).iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
-        take(places.early).iter().for_each(|row| set.note_early(row));
-        Ok(set)
+        learn_executions(&mut rows, &wanted.acks, &take(places.executions))?;
+        take(places.first_left).iter().for_each(|row| rows.learn_first_left(row.get(0), row.get(1)));
+        take(places.first).iter().for_each(|row| rows.learn_first(row.get(0), row.get(1)));
+        learn_timers(&mut rows, &wanted.timers, &take(places.timers));
+        let early = early_messages(conn, now, &take(places.early)).await?;
+        wanted.reserved.iter().for_each(|id| rows.reserve(id, early.get(id).copied()));
+        Ok(Self { schema: conn.schema(), rows, is_remembered: false, spare_keys: keys })
     }
 
-    fn know(&mut self, row: InstanceRow) {
-        self.by_id.insert(row.instance.clone(), row.key);
-        self.instances.insert(row.key, row);
-    }
-
-    /// An instance that is locked or remembered.
-    pub(crate) fn known(&self, instance: &str) -> Option<&InstanceRow> {
-        self.by_id.get(instance).and_then(|key| self.instances.get(key))
-    }
-
-    fn note_first(&mut self, row: &Row) {
-        if let Some(instance) = self.instances.get_mut(&row.get(0)) {
-            instance.pending.first_stored = Some(row.get(1));
-        }
-    }
-
-    fn note_early(&mut self, row: &Row) {
-        let early = Early { last: row.get(1), count: row.get(2), oldest: row.get(3) };
-        self.early.insert(crate::values::from_text(row.get(0)), early);
-    }
-
-    /// The key of an instance, which is thereby locked; `None` for an unknown one.
-    pub(crate) async fn key_of(&mut self, instance: &str) -> Result<Option<i64>, Fault> {
-        if let Some(key) = self.by_id.get(instance) {
-            return Ok(Some(*key));
-        }
-        if self.reserved.contains(instance) {
-            return Ok(None);
-        }
-        self.lock(&[], &[instance]).await?;
-        Ok(self.by_id.get(instance).copied())
-    }
-
-    /// Locks further instances, those of which nobody knew that they would be needed.
-    pub(crate) async fn lock(&mut self, keys: &[i64], ids: &[&str]) -> Result<(), Fault> {
-        let ids: Vec<String> = ids.iter().map(|id| owned_text(id)).collect();
-        let rows = self.conn()?.query(LOCK, &[&keys, &ids]).await?;
-        rows.iter().for_each(|row| self.know(InstanceRow::from_row(row)));
-        Ok(())
-    }
-
-    /// Reads what an ack of this turn would need, for a call that could not say so before.
-    pub(crate) async fn load_turn(
-        &mut self,
-        key: i64,
-        execution_id: u64,
-        timers: &[(i64, u64, Option<u64>)],
-    ) -> Result<(), Fault> {
-        let executions = vec![crate::values::to_column(execution_id)];
-        for row in self.conn()?.query(EXECUTIONS, &[&vec![key], &executions]).await? {
-            let (id, execution) = ExecutionRow::from_row(&row)?;
-            self.executions.insert(id, execution);
-        }
-        let (keys, executions, schedules) = timer_columns(timers);
-        let rows = self.conn()?.query(FIRST_LEFT, &[&vec![key], &keys, &executions, &schedules]).await?;
-        rows.iter().for_each(|row| self.note_first(row));
-        if !timers.is_empty() {
-            let rows = self.conn()?.query(TIMERS, &[&keys, &executions, &schedules]).await?;
-            self.timers = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
-        }
-        Ok(())
-    }
-
-    /// A new instance.
-    pub(crate) fn create(&mut self, row: InstanceRow) {
-        self.know(row);
-    }
-
-    /// The key for a new instance.
-    pub(crate) async fn next_key(&mut self) -> Result<i64, Fault> {
-        if let Some(key) = self.spare_keys.pop() {
-            return Ok(key);
-        }
-        let row = self.conn()?.first(KEYS, &[&1_i64]).await?;
-        row.map(|row| row.get(0)).ok_or_else(|| Fault::Corrupt("the sequence of keys is empty".to_string()))
-    }
-
-    /// When the first message in an inbox is visible, as the inbox will be after this transaction.
-    pub(crate) async fn first_message(&mut self, key: i64) -> Result<Option<Ms>, Fault> {
-        let known = self.instances.get(&key).and_then(|row| row.pending.first_stored);
-        let stored = match known {
-            Some(stored) => stored,
-            None => {
-                let row = self.conn()?.first(FIRST, &[&vec![key]]).await?;
-                let stored: Option<Ms> = row.and_then(|row| row.get(1));
-                if let Some(instance) = self.instances.get_mut(&key) {
-                    instance.pending.first_stored = Some(stored);
-                }
-                stored
+    /// Carries one call out in memory, and reads what it needs that nobody knew before. If it fails, nothing has changed.
+    pub(crate) async fn carry_out(&mut self, conn: &Conn<'_>, call: &Call) -> Result<Answer, Obstacle> {
+        loop {
+            match self.rows.apply(call) {
+                Ok(answer) => return Ok(answer),
+                Err(Stop::Fault(fault)) => return Err(Fault::from(fault).into()),
+                Err(Stop::Need(Need::Reserve(id))) => return Err(Obstacle::Reserve(id)),
+                Err(Stop::Need(need)) => self.learn(conn, need).await?,
             }
-        };
-        let added = self.instances.get(&key).and_then(|row| row.pending.first_added);
-        Ok(stored.into_iter().chain(added).min())
-    }
-
-    /// Looks at the inboxes of acked turns anew: what the prediction was based on has changed.
-    pub(crate) fn forget_first(&mut self, key: i64) {
-        if let Some(instance) = self.instances.get_mut(&key) {
-            instance.pending.first_stored = None;
         }
     }
 
-    /// Reads anew what is kept for an id.
-    pub(crate) async fn reload_early(&mut self, instance: &str) -> Result<(), Fault> {
-        self.early.remove(instance);
-        let rows = self.conn()?.query(EARLY, &[&vec![owned_text(instance)]]).await?;
-        rows.iter().for_each(|row| self.note_early(row));
-        Ok(())
+    /// Adds the executions that are remembered and were not read.
+    pub(crate) fn remember_executions(&mut self, memory: &Memory) {
+        let is_unknown =
+            |row: &&InstanceRow| self.rows.execution(row.key, row.current_execution_id).is_none();
+        let unknown = self.rows.instances().filter(is_unknown);
+        let remembered: Vec<(i64, u64, ExecutionRow)> = unknown
+            .filter_map(|row| Some((row.key, row.current_execution_id, memory.execution_of(row)?.clone())))
+            .collect();
+        for (key, execution_id, execution) in remembered {
+            self.rows.learn_execution(key, execution_id, Some(execution));
+        }
     }
 
     /// How the transaction leaves the instances, with their executions where those are known; and the work items
@@ -346,41 +185,73 @@ impl<'a> WorkingSet<'a> {
     pub(crate) fn as_left(&self) -> (Vec<(InstanceRow, Option<ExecutionRow>)>, Vec<i64>) {
         let left = |row: &InstanceRow| {
             let changed = row.pending.queue && !row.pending.created;
-            let execution = self.executions.get(&(row.key, row.current_execution_id)).cloned();
+            let execution = self.rows.execution(row.key, row.current_execution_id);
+            let execution = execution.filter(|execution| execution.is_stored || execution.changed);
             (
                 InstanceRow { revision: row.revision.saturating_add(i64::from(changed)), ..row.clone() },
-                execution,
+                execution.cloned(),
             )
         };
-        let gone = self.writes.deleted_work.iter().map(|(id, _)| *id);
-        let gone = gone.chain(self.writes.work_changes.keys().copied());
-        (self.instances.values().map(left).collect(), gone.collect())
+        let changes = self.rows.changes();
+        let gone = changes.deleted_work.iter().map(|(id, _)| *id).chain(changes.work.keys().copied());
+        (self.rows.instances().map(left).collect(), gone.collect())
     }
 
     /// How far back the rows are ready that the transaction writes.
     pub(crate) fn written_rows(&self) -> WrittenRows {
         let mut written = WrittenRows::default();
-        for row in self.instances.values().filter(|row| row.pending.queue) {
+        for row in self.rows.instances().filter(|row| row.pending.queue) {
             written.turn(row.pinned_key, row.suspect, row.ready_at);
         }
-        for work in &self.writes.new_work {
+        for work in &self.rows.changes().new_work {
             match &work.lock {
                 Some(lock) => written.work.include(true, lock.expires_at),
-                None => written.work.include(false, self.now),
+                None => written.work.include(false, self.rows.now()),
             }
         }
-        for change in self.writes.work_changes.values() {
+        for change in self.rows.changes().work.values() {
             written.work.include(change.suspect, change.ready_at);
         }
         written
     }
+}
 
-    /// The instance of a key that was locked.
-    pub(crate) fn instance(&mut self, key: i64) -> Result<&mut InstanceRow, Fault> {
-        self.instances
-            .get_mut(&key)
-            .ok_or_else(|| Fault::Corrupt("an instance was changed that is not locked".to_string()))
+/// What was read of the executions whose turns end. Those that the store does not have begin.
+fn learn_executions(rows: &mut Rows, acks: &[(i64, u64)], stored: &[Row]) -> Result<(), Fault> {
+    acks.iter().for_each(|(key, execution_id)| rows.learn_execution(*key, *execution_id, None));
+    for row in stored {
+        let execution = execution_row::read(row, 0)?;
+        rows.learn_execution(row.get(0), from_column(row.get(1)), Some(execution));
     }
+    Ok(())
+}
+
+/// How many timers turns remove.
+fn learn_timers(rows: &mut Rows, wanted: &[(i64, u64, Option<u64>)], stored: &[Row]) {
+    let mut counts: HashMap<i64, i64> = wanted.iter().map(|(key, _, _)| (*key, 0)).collect();
+    stored.iter().for_each(|row| *counts.entry(row.get(0)).or_default() += 1);
+    counts.into_iter().for_each(|(key, count)| rows.learn_timers(key, count));
+}
+
+/// Until when what was kept for a start has expired.
+pub(crate) fn early_cutoff(now: Ms) -> Ms {
+    now.saturating_sub(to_column(limits::EARLY_MESSAGE_RETENTION_MS))
+}
+
+/// What is kept for ids that nobody has, without what has expired.
+async fn early_messages(conn: &Conn<'_>, now: Ms, stored: &[Row]) -> Result<HashMap<String, Early>, Fault> {
+    let cutoff = early_cutoff(now);
+    let mut early = HashMap::with_capacity(stored.len());
+    for row in stored {
+        let (id, last, mut count, oldest): (String, i64, i64, Ms) =
+            (row.get(0), row.get(1), row.get(2), row.get(3));
+        if oldest < cutoff {
+            let left = conn.first(EARLY_LEFT, &[&id, &cutoff]).await?;
+            count = left.map_or(0, |row| row.get(0));
+        }
+        early.insert(from_text(id), Early { last, count });
+    }
+    Ok(early)
 }
 
 /// Where the answers of a load stand.
@@ -399,15 +270,21 @@ struct Places {
 }
 
 impl Places {
-    fn send(pipeline: &mut Pipeline, conn: &Conn<'_>, manual: Option<Ms>, wanted: &Wanted) -> Self {
+    fn send(
+        pipeline: &mut Pipeline,
+        conn: &Conn<'_>,
+        manual: Option<Ms>,
+        wanted: &Wanted,
+        spare_keys: usize,
+    ) -> Self {
         let mut places = Self::default();
         if !wanted.reserved.is_empty() {
             pipeline.add(RESERVE, values![reservations(conn.schema(), "instance", &wanted.reserved)]);
         }
-        if wanted.starts > wanted.keys_to_come.len() {
+        if wanted.starts > spare_keys {
             // A few more than are needed spare later starts this round trip.
             let keys = wanted.starts.saturating_add(wanted.starts.saturating_mul(4).clamp(64, 1_024));
-            places.keys = Some(pipeline.add(KEYS, values![crate::values::count(keys)]));
+            places.keys = Some(pipeline.add(KEYS, values![count(keys)]));
         }
         if !wanted.keys.is_empty() || !wanted.ids.is_empty() {
             let keys: Vec<i64> = wanted.keys.iter().copied().collect();
@@ -420,13 +297,9 @@ impl Places {
         }
         if !wanted.cancelled.is_empty() {
             let instances: Vec<String> = wanted.cancelled.iter().map(|(id, _, _)| owned_text(id)).collect();
-            let executions: Vec<i64> = wanted
-                .cancelled
-                .iter()
-                .map(|(_, execution, _)| crate::values::to_column(*execution))
-                .collect();
-            let activities: Vec<i64> =
-                wanted.cancelled.iter().map(|(_, _, id)| crate::values::to_column(*id)).collect();
+            let executions: Vec<i64> =
+                wanted.cancelled.iter().map(|(_, execution, _)| to_column(*execution)).collect();
+            let activities: Vec<i64> = wanted.cancelled.iter().map(|(_, _, id)| to_column(*id)).collect();
             places.cancelled = Some(pipeline.add(LOCK_CANCELLED, values![instances, executions, activities]));
         }
         places.now = pipeline.add(NOW, values![manual]);
@@ -435,10 +308,10 @@ impl Places {
     }
 
     fn send_reads(&mut self, pipeline: &mut Pipeline, wanted: &Wanted) {
-        let column = crate::values::to_column;
         if !wanted.acks.is_empty() {
             let keys: Vec<i64> = wanted.acks.iter().map(|(key, _)| *key).collect();
-            let executions: Vec<i64> = wanted.acks.iter().map(|(_, execution)| column(*execution)).collect();
+            let executions: Vec<i64> =
+                wanted.acks.iter().map(|(_, execution)| to_column(*execution)).collect();
             self.executions = Some(pipeline.add(EXECUTIONS, values![keys.clone(), executions]));
             let (timer_keys, timer_executions, schedules) = timer_columns(&wanted.timers);
             self.first_left =
@@ -471,9 +344,8 @@ pub(crate) fn reservations<'n>(
 }
 
 pub(crate) fn timer_columns(timers: &[(i64, u64, Option<u64>)]) -> (Vec<i64>, Vec<i64>, Vec<Option<i64>>) {
-    let column = crate::values::to_column;
     let keys = timers.iter().map(|(key, _, _)| *key).collect();
-    let executions = timers.iter().map(|(_, execution, _)| column(*execution)).collect();
-    let schedules = timers.iter().map(|(_, _, schedule)| schedule.map(column)).collect();
+    let executions = timers.iter().map(|(_, execution, _)| to_column(*execution)).collect();
+    let schedules = timers.iter().map(|(_, _, schedule)| schedule.map(to_column)).collect();
     (keys, executions, schedules)
 }

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
+use duroxide_provider::rules::{HistoryRow, InboxRow, InstanceRow, NewWork, TurnLock};
 use tokio_postgres::Row;
 
-use crate::instance_row::{InstanceRow, TurnLock};
 use crate::one_statement::BEGIN_INSTANCE;
 use crate::pipeline::{Pipeline, Value, values};
 use crate::route_turn;
@@ -13,7 +13,6 @@ use crate::values::{Ms, from_column, from_text, owned_text, to_column};
 use crate::working_set::{WorkingSet, reservations};
 use crate::write_one::Execution;
 use crate::write_pieces::{Piece, Pieces};
-use crate::writes::{HistoryRow, InboxRow, NewWork};
 
 /// As many parameters as [`WorkingSet::write_group`] gives.
 pub(crate) const WRITE_GROUP: &str = "SELECT clock, work_ids, work_nonces FROM {s}.write_group($1, $2, $3, $4, $5, $6, $7, $8, $9, \
@@ -37,10 +36,10 @@ pub(crate) use column;
 impl WorkingSet<'_> {
     /// Adds the statement, unless there is nothing to write.
     pub(crate) fn write_group(&self, pipeline: &mut Pipeline) -> Option<Written> {
-        let writes = &self.writes;
-        let mut rows: Vec<&InstanceRow> = self.instances.values().filter(|row| row.pending.queue).collect();
+        let writes = self.rows.changes();
+        let mut rows: Vec<&InstanceRow> = self.rows.instances().filter(|row| row.pending.queue).collect();
         rows.sort_unstable_by_key(|row| row.key);
-        let changed: Vec<_> = self.executions.iter().filter(|(_, row)| row.changed).collect();
+        let changed: Vec<_> = self.rows.executions().filter(|(_, row)| row.changed).collect();
         let nothing = rows.is_empty()
             && changed.is_empty()
             && writes.history.is_empty()
@@ -61,27 +60,29 @@ impl WorkingSet<'_> {
         let (stored, new): (Vec<Execution<'_>>, Vec<Execution<'_>>) =
             changed.into_iter().partition(|(_, row)| row.is_stored);
         // Where rows were read, ids are reserved already.
-        let reserved = match self.is_remembered() {
-            true => reservations(self.schema, "instance", &self.reserved),
+        let reserved = match self.is_remembered {
+            true => reservations(self.schema, "instance", self.rows.reserved()),
             false => Vec::new(),
         };
         let mut gone = column!(writes.deleted_work, (id, nonce) => [*id, nonce.unwrap_or(NONE)]);
         gone.sort_unstable();
-        let covered = column!(writes.covered, (key, lock) => covered_numbers(*key, lock)).concat();
-        let changes = Changes { reserved, rows, gone: gone.concat(), covered, new, stored };
+        // What locks cover is gone already where messages were pulled back.
+        let covered: &[_] = if writes.pulled_back.is_empty() { &writes.covered } else { &[] };
+        let covered = column!(covered, (key, lock) => covered_numbers(*key, lock)).concat();
+        let changes = Changed { reserved, rows, gone: gone.concat(), covered, new, stored };
         let mut pieces = Pieces::of(writes);
         let first = self.statement_values(&changes, &pieces.next().unwrap_or_default());
         let place = pipeline.add(WRITE_GROUP, first);
         for piece in pieces {
-            pipeline.add(WRITE_GROUP, self.statement_values(&Changes::default(), &piece));
+            pipeline.add(WRITE_GROUP, self.statement_values(&Changed::default(), &piece));
         }
         Some(Written::Group { place })
     }
 
     /// The parameters of one statement.
-    fn statement_values(&self, changes: &Changes<'_>, added: &Piece<'_>) -> Vec<Value> {
+    fn statement_values(&self, changes: &Changed<'_>, added: &Piece<'_>) -> Vec<Value> {
         let rows = &changes.rows;
-        let mut values = values![self.now, changes.reserved.clone(), false, changed_queues(rows)];
+        let mut values = values![self.rows.now(), changes.reserved.clone(), false, changed_queues(rows)];
         values.extend(changed_routes(rows));
         values.extend(values![changes.gone.clone(), changes.covered.clone()]);
         values.extend(instance_values(rows));
@@ -99,13 +100,13 @@ impl WorkingSet<'_> {
         let numbers = column!(rows, row => [
             to_column(row.execution_id),
             to_column(row.activity_id),
-            row.lock.map_or(self.now, |lock| lock.expires_at),
+            row.lock.map_or(self.rows.now(), |lock| lock.expires_at),
             row.lock.map_or(NONE, |lock| lock.nonce),
         ]);
         values![
             numbers.concat(),
             column!(rows, row => owned_text(&row.instance)),
-            column!(rows, row => owned_text(&row.name)),
+            column!(rows, row => owned_text(&row.place.name)),
             column!(rows, row => owned_text(&row.place.tag)),
             column!(rows, row => row.place.session_id.as_deref().map(owned_text)),
             column!(rows, row => row.json.clone()),
@@ -116,7 +117,7 @@ impl WorkingSet<'_> {
 /// What a statement changes besides adding rows. The first one of a transaction changes all, and so locks and checks the rows
 /// before anything is added.
 #[derive(Default)]
-struct Changes<'a> {
+struct Changed<'a> {
     reserved: Vec<i64>,
     rows: Vec<&'a InstanceRow>,
     gone: Vec<i64>,
@@ -138,9 +139,8 @@ fn message_values(rows: &[InboxRow]) -> Vec<Value> {
 }
 
 fn event_values(rows: &[HistoryRow]) -> Vec<Value> {
-    let numbers =
-        column!(rows, (key, execution, event, _) => [*key, to_column(*execution), to_column(*event)]);
-    values![numbers.concat(), column!(rows, (_, _, _, json) => json.clone())]
+    let numbers = column!(rows, row => [row.key, to_column(row.execution_id), to_column(row.event_id)]);
+    values![numbers.concat(), column!(rows, row => row.json.clone())]
 }
 
 /// Where the answer of the statement stands.
@@ -204,7 +204,7 @@ pub(crate) fn set_alone(sql: &str, params: &mut [Value]) {
 fn queue_numbers(row: &InstanceRow) -> [i64; 16] {
     let lock = |value: fn(&TurnLock) -> i64| row.lock.as_ref().map_or(NONE, value);
     [
-        i64::from(row.ended),
+        i64::from(row.is_ended()),
         row.updated_at,
         to_column(row.current_execution_id),
         row.pinned_key,

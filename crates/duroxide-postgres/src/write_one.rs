@@ -4,14 +4,13 @@
 //! What a statement costs the server is mostly its beginning. This one begins faster than the function
 //! `write_group`, which begins a statement for each kind of row.
 
-use crate::execution_row::ExecutionRow;
-use crate::instance_row::{InstanceRow, TurnLock};
+use duroxide_provider::rules::{ExecutionRow, InboxRow, InstanceRow, NewWork, TurnLock};
+
 use crate::one_statement::{BEGIN_INSTANCE, Instance, MAX_EVENTS, Shape};
 use crate::pipeline::{Pipeline, Value, values};
 use crate::route_turn;
 use crate::values::{Ms, owned_text, to_column};
 use crate::working_set::{WorkingSet, reservations};
-use crate::writes::{InboxRow, NewWork};
 
 /// An execution that changed, with its instance's key and its number.
 pub(crate) type Execution<'e> = (&'e (i64, u64), &'e ExecutionRow);
@@ -26,16 +25,16 @@ impl WorkingSet<'_> {
         executions: &[Execution<'_>],
     ) -> Option<usize> {
         // Whoever reads first spends the time there.
-        let ([row], true) = (rows, self.is_remembered()) else { return None };
-        let writes = &self.writes;
+        let ([row], true) = (rows, self.is_remembered) else { return None };
+        let writes = self.rows.changes();
         let is_its_own = writes.inbox.iter().all(|message| message.key == row.key)
-            && writes.history.iter().all(|(key, _, _, _)| *key == row.key)
+            && writes.history.iter().all(|event| event.key == row.key)
             && writes.covered.iter().all(|(key, _)| *key == row.key)
             && executions.iter().all(|((key, _), _)| *key == row.key);
         let (sql, values) = match (is_its_own, row.pending.created) {
             (false, _) => return None,
             (true, true) => (BEGIN_INSTANCE, self.begin_instance(row, executions)?),
-            (true, false) if self.reserved.is_empty() => self.change_instance(row, executions)?,
+            (true, false) if self.rows.reserved().is_empty() => self.change_instance(row, executions)?,
             (true, false) => return None,
         };
         Some(pipeline.add(sql, values))
@@ -43,14 +42,14 @@ impl WorkingSet<'_> {
 
     /// An instance that begins and whose id is to be reserved by the statement itself.
     fn begin_instance(&self, row: &InstanceRow, executions: &[Execution<'_>]) -> Option<Vec<Value>> {
-        let writes = &self.writes;
+        let writes = self.rows.changes();
         let nothing_else = writes.covered.is_empty()
             && writes.history.is_empty()
             && writes.new_work.is_empty()
             && writes.deleted_work.is_empty();
         let [message] = writes.inbox.as_slice() else { return None };
         let [((_, execution_id), execution)] = executions else { return None };
-        let reserved = reservations(self.schema, "instance", &self.reserved);
+        let reserved = reservations(self.schema, "instance", self.rows.reserved());
         let ([reserved], true, false) = (reserved.as_slice(), nothing_else, execution.is_stored) else {
             return None;
         };
@@ -66,7 +65,7 @@ impl WorkingSet<'_> {
             row.parent_instance.as_deref().map(owned_text),
             row.parent_execution_id,
             row.parent_event_id,
-            self.now,
+            self.rows.now(),
         ];
         all.extend(queue_values(row));
         all.extend(values![name, version]);
@@ -86,7 +85,7 @@ impl WorkingSet<'_> {
         all.extend(queue_values(row));
         let (name, version) = row.pending.route.as_ref().map(route_turn::stored).unzip();
         all.extend(values![name, version]);
-        let shape = match self.writes.covered.as_slice() {
+        let shape = match self.rows.changes().covered.as_slice() {
             [] => self.message(row, executions, &mut all)?,
             [(_, lock)] => self.turn(row, lock, executions, &mut all)?,
             _ => return None,
@@ -100,7 +99,7 @@ impl WorkingSet<'_> {
         executions: &[Execution<'_>],
         all: &mut Vec<Value>,
     ) -> Option<Shape> {
-        let writes = &self.writes;
+        let writes = self.rows.changes();
         let nothing_else = writes.history.is_empty()
             && writes.new_work.is_empty()
             && executions.is_empty()
@@ -125,11 +124,11 @@ impl WorkingSet<'_> {
         executions: &[Execution<'_>],
         all: &mut Vec<Value>,
     ) -> Option<Shape> {
-        let writes = &self.writes;
+        let writes = self.rows.changes();
         let [((_, id), execution)] = executions else { return None };
         let events = writes.history.len();
         let fits = (1..=MAX_EVENTS).contains(&events)
-            && writes.history.iter().all(|(_, execution_id, _, _)| execution_id == id)
+            && writes.history.iter().all(|event| event.execution_id == *id)
             && execution.is_stored
             && writes.inbox.len() <= 1
             && writes.new_work.len() <= 1
@@ -139,8 +138,8 @@ impl WorkingSet<'_> {
         }
         all.extend(values![lock.visible_at, lock.position, lock.watermark, to_column(*id)]);
         all.extend(execution_values(execution));
-        for (_, _, event_id, json) in &writes.history {
-            all.extend(values![to_column(*event_id), json.clone()]);
+        for event in &writes.history {
+            all.extend(values![to_column(event.event_id), event.json.clone()]);
         }
         let instance = match (row.pending.end, row.pending.description) {
             (Some(_), _) => Instance::Ended,
@@ -153,11 +152,11 @@ impl WorkingSet<'_> {
                 owned_text(&row.version),
                 row.parent_instance.as_deref().map(owned_text),
                 row.pending.end.map(|status| status.code()),
-                row.pending.end.map(|_| self.now),
+                row.pending.end.map(|_| self.rows.now()),
             ]);
         }
         writes.inbox.iter().for_each(|message| all.extend(message_values(message)));
-        writes.new_work.iter().for_each(|work| all.extend(work_values(work, self.now)));
+        writes.new_work.iter().for_each(|work| all.extend(work_values(work, self.rows.now())));
         let (message, work) = (!writes.inbox.is_empty(), !writes.new_work.is_empty());
         Some(Shape::Turn { events, instance, message, work })
     }
@@ -166,7 +165,7 @@ impl WorkingSet<'_> {
 fn queue_values(row: &InstanceRow) -> Vec<Value> {
     let lock = |value: fn(&TurnLock) -> i64| row.lock.as_ref().map(value);
     values![
-        row.ended,
+        row.is_ended(),
         row.updated_at,
         to_column(row.current_execution_id),
         row.pinned_key,
@@ -209,7 +208,7 @@ fn work_values(row: &NewWork, now: Ms) -> Vec<Value> {
         owned_text(&row.instance),
         to_column(row.execution_id),
         to_column(row.activity_id),
-        owned_text(&row.name),
+        owned_text(&row.place.name),
         owned_text(&row.place.tag),
         row.place.session_id.as_deref().map(owned_text),
         now,
