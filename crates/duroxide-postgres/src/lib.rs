@@ -15,8 +15,8 @@
 //! ```
 //!
 //! The calls of a runtime share transactions: one task takes all that wait, locks and reads the rows they are
-//! about in one round trip, carries them out in memory, and writes, serves waiting fetches and commits in
-//! another. Rows that it remembers need no reading: then one statement does all of it. Every statement is about
+//! about in one round trip, has the [rules](duroxide_provider::rules) applied to them in memory, and writes, serves
+//! waiting fetches and commits in another. Rows that it remembers need no reading: then one statement does all of it. Every statement is about
 //! any number of rows. Reads and management calls use a pool.
 //!
 //! | file | what it does |
@@ -30,15 +30,16 @@
 //! | `listener`, `news` | other processes |
 //! | `upkeep` | clearing away what the queues leave behind |
 //! | `open`, `caller` | a store by its URL; messages sent inside a transaction of the caller |
-//! | `working_set`, `instance_row`, `execution_row` | the rows of a transaction |
+//! | `working_set`, `instance_row`, `execution_row`, `work` | loading the rows of a transaction |
+//! | `needs` | what rules ask for while they are applied |
+//! | `joined` | calls in a transaction that somebody else began |
 //! | `memory`, `serve` | rows that need not be read again; fetches that need not look |
-//! | `messages`, `outcome`, `late`, `turn_commit`, `release`, `work`, `set_aside`, `append`, `redrive` | what calls change in them |
-//! | `writes`, `write_one`, `one_statement`, `write_group`, `write_pieces`, `flush` | what is then written |
+//! | `write_one`, `one_statement`, `write_group`, `write_pieces`, `flush` | writing what the rules changed |
 //! | `take`, `fetch_turn`, `fetch_work`, `sessions` | fetches |
 //! | `horizon`, `behind` | where a look begins, and rows behind that |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
-//! | `sweep`, `sweep_take`, `health`, `repair` | what nobody can do, takes or has, and what is done about it |
-//! | `bounces` | why turns and work items were given back |
+//! | `sweep`, `sweep_take`, `health` | what nobody can do, takes or has |
+//! | `bounces`, `set_aside` | why turns and work items were given back; rows that did not decode |
 //! | `history`, `status`, `admin`, `listing`, `delete`, `prune` | what clients and operators read and remove |
 //!
 //! Invariants:
