@@ -70,18 +70,7 @@ impl Counters {
         add(&self.dropped_messages, effects.dropped_unknown + effects.dropped_finished);
         add(&self.expired_messages, effects.expired);
         add(&self.set_aside, effects.set_aside);
-        for (reason, messages) in [
-            ("unknown_instance", effects.dropped_unknown),
-            ("finished_instance", effects.dropped_finished),
-            ("expired", effects.expired),
-        ] {
-            if messages > 0 {
-                metric::messages_dropped(reason).increment(messages);
-            }
-        }
-        if effects.set_aside > 0 {
-            metric::messages_set_aside().increment(effects.set_aside);
-        }
+        effects.report();
     }
 }
 

@@ -81,11 +81,18 @@ mod tests {
         }
     }
 
+    fn adding(history: Vec<HistoryRow>, new_work: Vec<NewWork>) -> Changes {
+        let mut changes = Changes::default();
+        changes.history = history;
+        changes.new_work = new_work;
+        changes
+    }
+
     #[test]
     fn every_row_is_in_one_piece_and_no_piece_is_too_large() {
         let history: Vec<HistoryRow> = (0..12_345).map(|n| event(n, 10)).collect();
         let new_work = (0..7_000).map(|n| work(n, n < 2)).collect();
-        let changes = Changes { history, new_work, ..Changes::default() };
+        let changes = adding(history, new_work);
         let pieces: Vec<Piece<'_>> = Pieces::of(&changes).collect();
         let lengths: Vec<(usize, usize)> =
             pieces.iter().map(|one| (one.events.len(), one.work.len())).collect();
@@ -97,7 +104,7 @@ mod tests {
     #[test]
     fn a_row_that_is_larger_than_a_piece_comes_alone() {
         let history = vec![event(1, 10), event(2, MAX_BYTES + 1), event(3, 10)];
-        let changes = Changes { history, ..Changes::default() };
+        let changes = adding(history, Vec::new());
         let lengths: Vec<usize> = Pieces::of(&changes).map(|piece| piece.events.len()).collect();
         assert_eq!(lengths, [1, 1, 1]);
     }
@@ -105,7 +112,7 @@ mod tests {
     #[test]
     fn locked_work_items_come_with_the_first_piece() {
         let new_work = (0..6_000).map(|n| work(n, n == 5_500)).collect();
-        let changes = Changes { new_work, ..Changes::default() };
+        let changes = adding(Vec::new(), new_work);
         let lengths: Vec<usize> = Pieces::of(&changes).map(|piece| piece.work.len()).collect();
         assert_eq!(lengths, [5_501, 499]);
     }
