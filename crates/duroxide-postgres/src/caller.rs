@@ -7,10 +7,10 @@ use duroxide_provider::rules::{Answer, Call, EncodedItem, Wanted, Wish, check_me
 use duroxide_provider::{CallerTransaction, Enqueued, ProviderError};
 use tokio_postgres::Transaction;
 
-use crate::connection::Conn;
+use crate::connections::connection::Conn;
+use crate::connections::pipeline::{Pipeline, values};
 use crate::fault::Fault;
-use crate::joined;
-use crate::pipeline::{Pipeline, values};
+use crate::group::joined;
 use crate::statistics::Counters;
 use crate::store::PostgresProvider;
 use crate::values::Ms;
@@ -44,7 +44,7 @@ impl PostgresProvider {
         PostgresTransaction {
             transaction,
             schema: self.quoted_schema(),
-            channel: crate::news::channel(&self.options.schema),
+            channel: crate::group::news::channel(&self.options.schema),
             counters: self.counters(),
             manual: self.manual(),
         }

@@ -19,8 +19,14 @@ use duroxide_provider::{
     WorkRequest,
 };
 
+use crate::admin::history;
+use crate::admin::status;
+use crate::fetch::sessions;
+use crate::rows::needs;
+use crate::rows::work;
 use crate::store::{PostgresProvider, transaction};
-use crate::{history, needs, nodes, sessions, status, sweep, work};
+use crate::upkeep::nodes;
+use crate::upkeep::sweep;
 
 /// Reads on a connection of the pool.
 macro_rules! read {
@@ -336,7 +342,7 @@ impl Provider for PostgresProvider {
 
     async fn list_nodes(&self) -> Result<Vec<NodeRecord>, ProviderError> {
         read!(self, "list_nodes", conn => async {
-            let now = crate::admin::now_ms(&conn, self.manual()).await?;
+            let now = crate::admin::instances::now_ms(&conn, self.manual()).await?;
             nodes::list(&conn, now).await
         })
     }

@@ -10,9 +10,16 @@ use duroxide_provider::{
     PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
 
+use crate::admin::bounces;
+use crate::admin::delete;
+use crate::admin::filtered_out;
+use crate::admin::instances as admin;
+use crate::admin::listing;
+use crate::admin::prune;
+use crate::rows::work;
 use crate::store::{PostgresProvider, transaction};
+use crate::upkeep::health;
 use crate::values::to_column;
-use crate::{admin, bounces, delete, filtered_out, health, listing, prune, work};
 
 /// Reads on a connection of the pool.
 macro_rules! read {

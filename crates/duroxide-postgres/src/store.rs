@@ -11,19 +11,23 @@ use duroxide_provider::{ProviderError, ProviderErrorKind};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::call::{Call, is_large};
-use crate::carrier::{Carrier, Inbox, closed};
-use crate::connection::{Conn, Manager, Pooled, Target};
-use crate::endings::Endings;
+use crate::admin::instances as admin;
+use crate::admin::set_aside::{self, SetAsideItem};
+use crate::connections::connection::{Conn, Manager, Pooled, Target};
+use crate::connections::requirements;
+use crate::connections::schema;
 use crate::fault::Fault;
-use crate::listener::Listener;
-use crate::memory::SharedMemory;
+use crate::group::call::{Call, is_large};
+use crate::group::carrier::{Carrier, Inbox, closed};
+use crate::group::endings::Endings;
+use crate::group::joined;
+use crate::group::listener::Listener;
+use crate::group::memory::SharedMemory;
 use crate::options::PostgresOptions;
-use crate::set_aside::{self, SetAsideItem};
+use crate::rows::flush;
+use crate::rows::working_set::early_cutoff;
 use crate::statistics::{Counters, PostgresStatistics, count_conflict};
 use crate::values::{Ms, to_column};
-use crate::working_set::early_cutoff;
-use crate::{admin, flush, joined, requirements, schema};
 
 /// How often a transaction of a management call is tried again when others are in its way.
 const MAX_CONFLICTS: u32 = 20;
