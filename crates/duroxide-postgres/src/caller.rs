@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use duroxide_core::WorkItem;
+use duroxide_provider::rules::{Answer, Call, EncodedItem, Wanted, Wish, check_message};
 use duroxide_provider::{CallerTransaction, Enqueued, ProviderError};
 use tokio_postgres::Transaction;
 
-use crate::call::{Answer, Task, Told};
-use crate::connection::Conn;
+use crate::connections::connection::Conn;
+use crate::connections::pipeline::{Pipeline, values};
 use crate::fault::Fault;
-use crate::item::{EncodedItem, check_message};
-use crate::messages::Obstacle;
-use crate::pipeline::{Pipeline, values};
+use crate::group::joined;
 use crate::statistics::Counters;
 use crate::store::PostgresProvider;
 use crate::values::Ms;
-use crate::working_set::{Wanted, WorkingSet};
+
+const OPERATION: &str = "enqueue_for_orchestrator";
 
 /// A transaction of the caller on the store's database.
 pub struct PostgresTransaction<'t> {
@@ -44,7 +44,7 @@ impl PostgresProvider {
         PostgresTransaction {
             transaction,
             schema: self.quoted_schema(),
-            channel: crate::news::channel(&self.options.schema),
+            channel: crate::group::news::channel(&self.options.schema),
             counters: self.counters(),
             manual: self.manual(),
         }
@@ -53,11 +53,12 @@ impl PostgresProvider {
 
 impl CallerTransaction for PostgresTransaction<'_> {
     async fn enqueue(&self, item: WorkItem) -> Result<(), ProviderError> {
-        self.carry(item, Answer::NotWanted).await.map(drop)
+        self.carry(item, Wish::NotTold).await.map(drop)
     }
 
     async fn enqueue_checked(&self, item: WorkItem) -> Result<Enqueued, ProviderError> {
-        self.carry(item, Answer::Wanted).await?.enqueued()
+        let answer = self.carry(item, Wish::Told).await?;
+        answer.enqueued().map_err(|fault| fault.into_error(OPERATION))
     }
 
     fn tells_outcomes(&self) -> bool {
@@ -66,34 +67,28 @@ impl CallerTransaction for PostgresTransaction<'_> {
 }
 
 impl PostgresTransaction<'_> {
-    async fn carry(&self, item: WorkItem, answer: Answer) -> Result<Told, ProviderError> {
-        const OPERATION: &str = "enqueue_for_orchestrator";
+    async fn carry(&self, item: WorkItem, answer: Wish) -> Result<Answer, ProviderError> {
         self.deliver(item, answer).await.map_err(|fault| fault.into_error(OPERATION))
     }
 
-    async fn deliver(&self, item: WorkItem, answer: Answer) -> Result<Told, Fault> {
+    async fn deliver(&self, item: WorkItem, answer: Wish) -> Result<Answer, Fault> {
         const NOTIFY: &str = "SELECT pg_notify($1, $2)";
         check_message(&item)?;
         let item = EncodedItem::new(item)?;
         let conn =
             Conn::of_caller(self.transaction.client(), self.schema.clone(), Arc::clone(&self.counters));
-        let mut wanted = Wanted { starts: 1, ..Wanted::default() };
-        let id = item.item.instance().to_string();
+        let mut wanted = Wanted::default();
         // Nobody begins to use the id, or to send to it, before the caller's transaction ends.
-        wanted.reserved.insert(id.clone());
-        wanted.ids.insert(id);
-        let mut set = WorkingSet::join(&conn, self.manual, wanted).await?;
-        let work = Task::Enqueue { item, delay: None, answer };
-        let told = work.run(&mut set).await.map_err(|obstacle| match obstacle {
-            Obstacle::Fault(fault) => fault,
-            Obstacle::Reserve(id) => Fault::Corrupt(format!("'{id}' was not reserved")),
-        })?;
+        wanted.reserved.insert(item.item.instance().to_string());
+        let call = Call::Enqueue { item, delay: None, answer };
+        call.wants(&mut wanted);
+        let (set, answer) = joined::prepare(&conn, self.manual, &call, &wanted).await?;
         let mut pipeline = Pipeline::default();
         let said = format!("ready:tw{}", set.written_rows().text());
         set.flush(&mut pipeline);
         pipeline.add(NOTIFY, values![self.channel.clone(), said]);
         pipeline.run(&conn).await?.all()?;
-        Ok(told)
+        Ok(answer)
     }
 }
 

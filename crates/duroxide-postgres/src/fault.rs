@@ -1,5 +1,6 @@
 //! Why a call failed, before it is known which call it was.
 
+use duroxide_provider::rules;
 use duroxide_provider::{ProviderError, ProviderErrorKind};
 use tokio_postgres::error::SqlState;
 
@@ -14,16 +15,14 @@ pub(crate) enum Fault {
     NoAnswer(std::time::Duration),
     /// The answer to COMMIT did not come.
     UnknownOutcome(String),
-    /// It takes a row that is not remembered.
-    NotRemembered,
-    /// The lock token is unknown, was taken back or has expired.
-    LockLost,
-    /// What was named does not exist.
-    NotFound(String),
-    /// A stored row cannot be decoded.
-    Corrupt(String),
-    /// The call itself is wrong.
-    Invalid(String),
+    /// The call itself cannot be carried out.
+    Call(rules::Fault),
+}
+
+impl From<rules::Fault> for Fault {
+    fn from(fault: rules::Fault) -> Self {
+        Self::Call(fault)
+    }
 }
 
 impl From<tokio_postgres::Error> for Fault {
@@ -48,8 +47,22 @@ impl From<deadpool::managed::PoolError<Fault>> for Fault {
 }
 
 impl Fault {
+    /// What was named does not exist.
+    pub(crate) fn not_found(what: String) -> Self {
+        rules::Fault::NotFound(what).into()
+    }
+
+    /// A stored row cannot be decoded.
+    pub(crate) fn corrupt(text: impl Into<String>) -> Self {
+        rules::Fault::Corrupt(text.into()).into()
+    }
+
+    /// The call itself is wrong.
+    pub(crate) fn invalid(text: String) -> Self {
+        rules::Fault::Invalid(text).into()
+    }
+
     pub(crate) fn into_error(self, operation: &str) -> ProviderError {
-        let of_kind = |kind, message| ProviderError::of_kind(kind, operation, message);
         match self {
             Self::Storage(error) => storage_error(operation, error),
             Self::NoConnection(message) => ProviderError::retryable(operation, message),
@@ -60,13 +73,7 @@ impl Fault {
                 operation,
                 format!("the answer to the commit was lost, its outcome is unknown: {message}"),
             ),
-            Self::NotRemembered => {
-                ProviderError::retryable(operation, "a row that is not remembered was not read")
-            }
-            Self::LockLost => ProviderError::lock_lost(operation),
-            Self::NotFound(what) => ProviderError::not_found(operation, what),
-            Self::Corrupt(message) => of_kind(ProviderErrorKind::Corrupt, message),
-            Self::Invalid(message) => of_kind(ProviderErrorKind::Invalid, message),
+            Self::Call(fault) => fault.into_error(operation),
         }
     }
 
@@ -89,14 +96,8 @@ impl Fault {
     pub(crate) fn is_about_values(&self) -> bool {
         match self {
             Self::Storage(error) => is_about_values(error),
-            Self::Corrupt(_) => true,
-            Self::NoConnection(_)
-            | Self::NoAnswer(_)
-            | Self::UnknownOutcome(_)
-            | Self::NotRemembered
-            | Self::LockLost
-            | Self::NotFound(_)
-            | Self::Invalid(_) => false,
+            Self::Call(fault) => matches!(fault, rules::Fault::Corrupt(_)),
+            Self::NoConnection(_) | Self::NoAnswer(_) | Self::UnknownOutcome(_) => false,
         }
     }
 
@@ -111,11 +112,7 @@ impl Fault {
                 None => true,
             },
             Self::NoConnection(_) | Self::NoAnswer(_) | Self::UnknownOutcome(_) => true,
-            Self::NotRemembered
-            | Self::LockLost
-            | Self::NotFound(_)
-            | Self::Corrupt(_)
-            | Self::Invalid(_) => false,
+            Self::Call(_) => false,
         }
     }
 }

@@ -8,6 +8,10 @@ use duroxide_core::{
     DispatcherCapabilityFilter, Event, ExecutionMetadata, NodeInfo, NodeRecord, OrchestrationStatus,
     ScheduledActivityIdentifier, UnprocessableWork, WorkItem,
 };
+use duroxide_provider::rules::{
+    Call, EncodedEvents, EncodedItem, EncodedRedrive, Token, TurnCommit, Wish, check_completion,
+    check_message, check_work,
+};
 use duroxide_provider::support::{one_turn, one_work};
 use duroxide_provider::{
     Enqueued, FetchedTurn, FetchedWork, GiveBack, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
@@ -15,14 +19,14 @@ use duroxide_provider::{
     WorkRequest,
 };
 
-use crate::call::{Answer, Task};
-use crate::history::{self, EncodedEvents};
-use crate::item::{EncodedItem, check_completion, check_message, check_work};
-use crate::redrive::{self, EncodedRedrive};
+use crate::admin::history;
+use crate::admin::status;
+use crate::fetch::sessions;
+use crate::rows::needs;
+use crate::rows::work;
 use crate::store::{PostgresProvider, transaction};
-use crate::token::Token;
-use crate::turn_commit::TurnCommit;
-use crate::{append, nodes, sessions, status, sweep, work};
+use crate::upkeep::nodes;
+use crate::upkeep::sweep;
 
 /// Reads on a connection of the pool.
 macro_rules! read {
@@ -78,9 +82,9 @@ impl Provider for PostgresProvider {
         );
         let token = parse(OPERATION, lock_token)?;
         let work = match commit {
-            Ok(commit) => Task::AckTurn { token, commit: Box::new(commit) },
+            Ok(commit) => Call::AckTurn { token, commit: Box::new(commit) },
             // Without the lock nothing else about the call matters.
-            Err(fault) => Task::RefuseTurn { token, reason: fault.into_error(OPERATION).message },
+            Err(fault) => Call::RefuseTurn { token, reason: fault.into_error(OPERATION).message },
         };
         self.carry(OPERATION, work).await
     }
@@ -101,7 +105,7 @@ impl Provider for PostgresProvider {
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "renew_orchestration_item_lock";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Task::RenewTurn { token, extend_for }).await
+        self.carry(OPERATION, Call::RenewTurn { token, extend_for }).await
     }
 
     async fn fetch_work_item(
@@ -127,8 +131,8 @@ impl Provider for PostgresProvider {
             None => Ok(None),
         };
         let work = match completion {
-            Ok(completion) => Task::AckWork { token, completion },
-            Err(fault) => Task::RefuseWork { token, reason: fault.into_error(OPERATION).message },
+            Ok(completion) => Call::AckWork { token, completion },
+            Err(fault) => Call::RefuseWork { token, reason: fault.into_error(OPERATION).message },
         };
         self.carry(OPERATION, work).await
     }
@@ -149,7 +153,7 @@ impl Provider for PostgresProvider {
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "renew_work_item_lock";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Task::RenewWork { token, extend_for }).await
+        self.carry(OPERATION, Call::RenewWork { token, extend_for }).await
     }
 
     async fn renew_session_lock(
@@ -184,14 +188,14 @@ impl Provider for PostgresProvider {
         let _room = self.sending.enter(&item).await;
         let checked = check_message(&item).and_then(|()| EncodedItem::new(item));
         let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
-        self.carry(OPERATION, Task::Enqueue { item, delay, answer: Answer::NotWanted }).await
+        self.carry(OPERATION, Call::Enqueue { item, delay, answer: Wish::NotTold }).await
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
         const OPERATION: &str = "enqueue_for_worker";
         let checked = check_work(&item).and_then(|()| EncodedItem::new(item));
         let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
-        self.carry(OPERATION, Task::EnqueueWork { item }).await
+        self.carry(OPERATION, Call::EnqueueWork { item }).await
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
@@ -218,15 +222,8 @@ impl Provider for PostgresProvider {
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "append_with_execution";
         let delta = EncodedEvents::new(new_events).map_err(|fault| fault.into_error(OPERATION))?;
-        let manual = self.manual();
-        let appended: Result<_, ProviderError> = transaction!(
-            self,
-            OPERATION,
-            conn => append::append(&conn, manual, instance, execution_id, &delta)
-        );
-        let effects = appended?;
-        self.follow(&effects);
-        Ok(())
+        let append = Call::Append { instance: instance.to_string(), execution_id, delta };
+        self.carry_alone(OPERATION, append).await.map(drop)
     }
 
     async fn get_custom_status(
@@ -268,13 +265,13 @@ impl Provider for PostgresProvider {
     async fn give_back_turn(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
         const OPERATION: &str = "give_back_turn";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Task::GiveBackTurn { token, give_back }).await
+        self.carry(OPERATION, Call::GiveBackTurn { token, give_back }).await
     }
 
     async fn give_back_work(&self, lock_token: &str, give_back: GiveBack) -> Result<(), ProviderError> {
         const OPERATION: &str = "give_back_work";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Task::GiveBackWork { token, give_back }).await
+        self.carry(OPERATION, Call::GiveBackWork { token, give_back }).await
     }
 
     fn tells_outcomes(&self) -> bool {
@@ -290,8 +287,9 @@ impl Provider for PostgresProvider {
         let _room = self.sending.enter(&item).await;
         let checked = check_message(&item).and_then(|()| EncodedItem::new(item));
         let item = checked.map_err(|fault| fault.into_error(OPERATION))?;
-        let work = Task::Enqueue { item, delay, answer: Answer::Wanted };
-        self.carry_told(OPERATION, work).await?.enqueued()
+        let work = Call::Enqueue { item, delay, answer: Wish::Told };
+        let answer = self.carry_told(OPERATION, work).await?;
+        answer.enqueued().map_err(|fault| fault.into_error(OPERATION))
     }
 
     fn separates_suspects(&self) -> bool {
@@ -309,13 +307,13 @@ impl Provider for PostgresProvider {
     async fn record_progress(&self, lock_token: &str, details: &str) -> Result<(), ProviderError> {
         const OPERATION: &str = "record_progress";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Task::Progress { token, details: details.to_string() }).await
+        self.carry(OPERATION, Call::Progress { token, details: details.to_string() }).await
     }
 
     async fn forgive_attempt(&self, lock_token: &str) -> Result<(), ProviderError> {
         const OPERATION: &str = "forgive_attempt";
         let token = parse(OPERATION, lock_token)?;
-        self.carry(OPERATION, Task::ForgiveAttempt { token }).await
+        self.carry(OPERATION, Call::ForgiveAttempt { token }).await
     }
 
     async fn lost_work_items(
@@ -344,7 +342,7 @@ impl Provider for PostgresProvider {
 
     async fn list_nodes(&self) -> Result<Vec<NodeRecord>, ProviderError> {
         read!(self, "list_nodes", conn => async {
-            let now = crate::admin::now_ms(&conn, self.manual()).await?;
+            let now = crate::admin::instances::now_ms(&conn, self.manual()).await?;
             nodes::list(&conn, now).await
         })
     }
@@ -377,7 +375,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn kept_messages(&self, instance: &str) -> Result<Vec<WorkItem>, ProviderError> {
-        read!(self, "kept_messages", conn => redrive::kept_messages(&conn, instance, 0))
+        read!(self, "kept_messages", conn => needs::kept_messages(&conn, instance))
     }
 
     async fn redrive(&self, instances: Vec<RedriveInstance>) -> Result<(), ProviderError> {
@@ -385,11 +383,7 @@ impl Provider for PostgresProvider {
         RedriveInstance::check_named_once(&instances)?;
         let all: Result<Vec<EncodedRedrive>, _> = instances.into_iter().map(EncodedRedrive::new).collect();
         let all = all.map_err(|fault| fault.into_error(OPERATION))?;
-        let manual = self.manual();
-        let redriven: Result<_, ProviderError> =
-            transaction!(self, OPERATION, conn => redrive::redrive(&conn, manual, &all));
-        self.follow(&redriven?);
-        Ok(())
+        self.carry_alone(OPERATION, Call::Redrive(all)).await.map(drop)
     }
 
     async fn orchestration_status(&self, instance: &str) -> Result<OrchestrationStatus, ProviderError> {

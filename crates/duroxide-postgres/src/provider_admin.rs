@@ -3,16 +3,23 @@
 use async_trait::async_trait;
 use duroxide_core::health::QueuedFor;
 use duroxide_core::{DispatcherCapabilityFilter, Event};
+use duroxide_provider::rules::{Call, EncodedRepair};
 use duroxide_provider::{
     Bounces, DeleteInstanceResult, ExecutionInfo, FilteredOut, HealthFacts, InstanceFilter, InstanceInfo,
     InstancePage, InstanceQuery, InstanceTree, OldestReady, ProviderAdmin, ProviderError, PruneOptions,
     PruneResult, QueueDepths, RepairInstance, SystemMetrics, WaitingByTag,
 };
 
-use crate::repair::EncodedRepair;
+use crate::admin::bounces;
+use crate::admin::delete;
+use crate::admin::filtered_out;
+use crate::admin::instances as admin;
+use crate::admin::listing;
+use crate::admin::prune;
+use crate::rows::work;
 use crate::store::{PostgresProvider, transaction};
+use crate::upkeep::health;
 use crate::values::to_column;
-use crate::{admin, bounces, delete, filtered_out, health, listing, prune, repair, work};
 
 /// Reads on a connection of the pool.
 macro_rules! read {
@@ -125,12 +132,8 @@ impl ProviderAdmin for PostgresProvider {
     async fn repair(&self, request: RepairInstance) -> Result<u64, ProviderError> {
         const OPERATION: &str = "repair";
         let request = EncodedRepair::new(request).map_err(|fault| fault.into_error(OPERATION))?;
-        let manual = self.manual();
-        let repaired: Result<_, ProviderError> =
-            transaction!(self, OPERATION, conn => repair::repair(&conn, manual, &request));
-        let (put_back, effects) = repaired?;
-        self.follow(&effects);
-        Ok(put_back)
+        let answer = self.carry_alone(OPERATION, Call::Repair(Box::new(request))).await?;
+        Ok(answer.put_back())
     }
 
     async fn now_ms(&self) -> Result<u64, ProviderError> {

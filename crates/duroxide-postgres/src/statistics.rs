@@ -1,6 +1,7 @@
 //! What a store counts about itself.
 
 use duroxide_provider::metric;
+use duroxide_provider::rules::Effects;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a store has done since it was opened.
@@ -60,6 +61,16 @@ impl Counters {
             reconnects: load(&self.reconnects),
             notifications: load(&self.notifications),
         }
+    }
+}
+
+impl Counters {
+    /// Adds what a committed group dropped and set aside.
+    pub(crate) fn report(&self, effects: &Effects) {
+        add(&self.dropped_messages, effects.dropped_unknown + effects.dropped_finished);
+        add(&self.expired_messages, effects.expired);
+        add(&self.set_aside, effects.set_aside);
+        effects.report();
     }
 }
 

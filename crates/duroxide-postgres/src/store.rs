@@ -5,27 +5,55 @@ use std::time::Duration;
 
 use deadpool::managed::{Pool, Timeouts};
 use duroxide_provider::failpoint;
+use duroxide_provider::rules::{self, Answer, Effects};
 use duroxide_provider::support::{SendGate, Waiters};
 use duroxide_provider::{ProviderError, ProviderErrorKind};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::call::{Call, Task, Told};
-use crate::carrier::{Carrier, Inbox, closed};
-use crate::connection::{Conn, Manager, Pooled, Target};
-use crate::effects::Effects;
-use crate::endings::Endings;
+use crate::admin::instances as admin;
+use crate::admin::set_aside::{self, SetAsideItem};
+use crate::connections::connection::{Conn, Manager, Pooled, Target};
+use crate::connections::requirements;
+use crate::connections::schema;
 use crate::fault::Fault;
-use crate::listener::Listener;
-use crate::memory::SharedMemory;
+use crate::group::call::{Call, is_large};
+use crate::group::carrier::{Carrier, Inbox, closed};
+use crate::group::endings::Endings;
+use crate::group::joined;
+use crate::group::listener::Listener;
+use crate::group::memory::SharedMemory;
 use crate::options::PostgresOptions;
-use crate::set_aside::{self, SetAsideItem};
+use crate::rows::flush;
+use crate::rows::working_set::early_cutoff;
 use crate::statistics::{Counters, PostgresStatistics, count_conflict};
 use crate::values::{Ms, to_column};
-use crate::{messages, release, requirements, schema};
 
 /// How often a transaction of a management call is tried again when others are in its way.
 const MAX_CONFLICTS: u32 = 20;
+
+/// Carries a management call out in a transaction of its own, again if others are in its way.
+macro_rules! transaction {
+    ($store:expr, $operation:expr, $conn:ident => $body:expr) => {{
+        let mut conflicts = 0;
+        loop {
+            let $conn = $store.conn($operation).await?;
+            let outcome = match $conn.begin().await {
+                Ok(()) => $crate::store::end(&$conn, $body.await).await,
+                Err(fault) => Err(fault),
+            };
+            match outcome {
+                Ok(value) => break Ok(value),
+                Err(fault) => {
+                    if let Some(error) = $store.failed($conn, $operation, fault, &mut conflicts) {
+                        break Err(error);
+                    }
+                }
+            }
+        }
+    }};
+}
+pub(crate) use transaction;
 
 /// The store in a PostgreSQL database.
 ///
@@ -102,11 +130,9 @@ impl PostgresProvider {
     async fn drop_expired(&self) -> Result<(), ProviderError> {
         let conn = self.conn("open").await?;
         let failed = |fault: Fault| fault.into_error("open");
-        let now = crate::admin::now_ms(&conn, self.manual()).await.map_err(failed)?;
-        let retention = duroxide_core::limits::EARLY_MESSAGE_RETENTION_MS;
-        let cutoff = to_column(now.saturating_sub(retention));
-        let expired = messages::drop_expired(&conn, cutoff).await.map_err(failed)?;
-        Effects { expired, ..Effects::default() }.report(&self.counters);
+        let now = to_column(admin::now_ms(&conn, self.manual()).await.map_err(failed)?);
+        let expired = conn.execute(flush::EXPIRE_EARLY, &[&early_cutoff(now)]).await.map_err(failed)?;
+        self.counters.report(&Effects { expired, ..Effects::at(now) });
         Ok(())
     }
 
@@ -124,7 +150,7 @@ impl PostgresProvider {
     /// How often the messages in an instance's inbox have been fetched, the highest count among them.
     pub async fn max_attempt_count(&self, instance: &str) -> Result<u32, ProviderError> {
         let conn = self.conn("max_attempt_count").await?;
-        release::max_attempts(&conn, instance).await.map_err(|fault| fault.into_error("max_attempt_count"))
+        admin::max_attempts(&conn, instance).await.map_err(|fault| fault.into_error("max_attempt_count"))
     }
 
     pub(crate) fn counters(&self) -> Arc<Counters> {
@@ -150,7 +176,11 @@ impl PostgresProvider {
     }
 
     /// Has a call carried out in the next transaction.
-    pub(crate) async fn carry(&self, operation: &'static str, work: Task) -> Result<(), ProviderError> {
+    pub(crate) async fn carry(
+        &self,
+        operation: &'static str,
+        work: rules::Call,
+    ) -> Result<(), ProviderError> {
         self.carry_told(operation, work).await.map(drop)
     }
 
@@ -158,10 +188,10 @@ impl PostgresProvider {
     pub(crate) async fn carry_told(
         &self,
         operation: &'static str,
-        work: Task,
-    ) -> Result<Told, ProviderError> {
+        work: rules::Call,
+    ) -> Result<Answer, ProviderError> {
         let (answer, waiting) = oneshot::channel();
-        let inbox = if work.is_large() { &self.large } else { &self.inbox };
+        let inbox = if is_large(&work) { &self.large } else { &self.inbox };
         inbox.send(Call::new(operation, work, answer));
         waiting.await.map_err(|_| closed(operation))?
     }
@@ -185,11 +215,20 @@ impl PostgresProvider {
         None
     }
 
-    /// What must follow a transaction of a management call.
-    pub(crate) fn follow(&self, effects: &Effects) {
-        effects.report(&self.counters);
+    /// Has a management call carried out in a transaction of its own.
+    pub(crate) async fn carry_alone(
+        &self,
+        operation: &'static str,
+        call: rules::Call,
+    ) -> Result<Answer, ProviderError> {
+        let manual = self.manual();
+        let carried_out: Result<_, ProviderError> =
+            transaction!(self, operation, conn => joined::carry_out(&conn, manual, &call));
+        let (answer, effects) = carried_out?;
+        self.counters.report(&effects);
         self.waiters.wake(&effects.changed);
         self.inbox.wake_anew();
+        Ok(answer)
     }
 
     /// How long one that waits for an instance trusts that it would be woken.
@@ -197,29 +236,6 @@ impl PostgresProvider {
         self.options.poll_interval
     }
 }
-
-/// Carries a management call out in a transaction of its own, again if others are in its way.
-macro_rules! transaction {
-    ($store:expr, $operation:expr, $conn:ident => $body:expr) => {{
-        let mut conflicts = 0;
-        loop {
-            let $conn = $store.conn($operation).await?;
-            let outcome = match $conn.begin().await {
-                Ok(()) => $crate::store::end(&$conn, $body.await).await,
-                Err(fault) => Err(fault),
-            };
-            match outcome {
-                Ok(value) => break Ok(value),
-                Err(fault) => {
-                    if let Some(error) = $store.failed($conn, $operation, fault, &mut conflicts) {
-                        break Err(error);
-                    }
-                }
-            }
-        }
-    }};
-}
-pub(crate) use transaction;
 
 /// Where tests end the process: before each COMMIT is sent, and after it is known to be done.
 pub(crate) const BEFORE_COMMIT: &str = "postgres.before_commit";

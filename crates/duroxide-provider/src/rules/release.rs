@@ -77,3 +77,59 @@ impl Rows {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use duroxide_core::WorkItem;
+
+    use super::*;
+    use crate::rules::{Call, EncodedItem, Need, NewKey, Pending, TurnLock, Wish};
+
+    const TOKEN: Token = Token { key: 7, nonce: 5 };
+
+    /// An instance with two messages, of which the first is locked.
+    fn locked() -> Rows {
+        let mut rows = Rows::new(10);
+        rows.reserve("i", None);
+        rows.learn_keys([NewKey { key: TOKEN.key, incarnation: 1 }]);
+        let start = WorkItem::StartOrchestration {
+            instance: "i".to_string(),
+            orchestration: "O".to_string(),
+            input: String::new(),
+            version: None,
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            execution_id: 1,
+        };
+        let item = EncodedItem::new(start).expect("it is encoded");
+        let started = rows.apply(&Call::Enqueue { item, delay: None, answer: Wish::NotTold });
+        started.expect("it starts");
+        let mut row = rows.instance(TOKEN.key).expect("it has started").clone();
+        row.pending = Pending::default();
+        row.inbox_count = 2;
+        row.lock = Some(TurnLock { nonce: TOKEN.nonce, visible_at: 1, position: 1, watermark: 2, count: 1 });
+        row.ready_at = Some(100);
+        let mut rows = Rows::new(10);
+        rows.learn_instance(row);
+        rows
+    }
+
+    #[test]
+    fn the_first_message_that_stays_is_asked_for_once() {
+        let mut rows = locked();
+        let key = TOKEN.key;
+        let aside = AsideMessage { key, visible_at: 1, position: 1, cause: "damaged".to_string() };
+        let call = Call::AsideMessages { token: TOKEN, aside: vec![aside], left: 0 };
+        let Err(Stop::Need(Need::FirstMessage(question))) = rows.apply(&call) else {
+            panic!("what stays is not known")
+        };
+        assert_eq!(question.without_messages, [(1, 1)]);
+        assert!(rows.changes().aside_messages.is_empty(), "it was not applied");
+        rows.learn_first_message(question, Some(8));
+        assert!(rows.apply(&call).is_ok());
+        let row = rows.instance(key).expect("it is known");
+        assert_eq!((row.ready_at, row.inbox_count, row.lock), (Some(8), 1, None));
+        assert_eq!(rows.changes().aside_messages.len(), 1);
+    }
+}
