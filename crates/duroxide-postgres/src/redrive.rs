@@ -208,7 +208,7 @@ pub(crate) async fn kept_messages(
     instance: &str,
     seen: usize,
 ) -> Result<Vec<WorkItem>, Fault> {
-    const SQL: &str = "SELECT k.item FROM {s}.kept_messages k JOIN {s}.instances i ON i.key = k.instance_key \
+    const SQL: &str = "SELECT k.item FROM {s}.instances i JOIN {s}.kept_messages k ON k.instance_key = ANY (ARRAY[i.key]) \
          WHERE i.instance_id = $1 ORDER BY k.position OFFSET $2";
     let rows = conn.query(SQL, &[&owned_text(instance), &crate::values::count(seen)]).await?;
     let named = |cause| Fault::Corrupt(format!("a message kept for instance '{instance}': {cause}"));
