@@ -54,7 +54,7 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          UNION ALL SELECT TRUE, $7::bigint WHERE $5::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k \
          AND q.suspect = s.suspect AND q.ready_at BETWEEN s.first AND (SELECT now FROM c) + $9::bigint \
-         AND NOT EXISTS (SELECT 1 FROM picked p WHERE q.key = ANY (ARRAY[p.key])) ORDER BY q.ready_at, q.key LIMIT 1) x \
+         AND q.key <> ALL (ARRAY(SELECT p.key FROM picked p)) ORDER BY q.ready_at, q.key LIMIT 1) x \
        GROUP BY s.suspect) \
      SELECT (SELECT now FROM c), (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), \
        set_config('duroxide.picked', \

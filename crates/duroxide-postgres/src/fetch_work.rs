@@ -50,7 +50,7 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          UNION ALL SELECT TRUE, $9::bigint WHERE $4::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = s.suspect AND w.ready_at BETWEEN s.first AND (SELECT now FROM c) + $10::bigint \
-         AND NOT EXISTS (SELECT 1 FROM picked p WHERE w.id = ANY (ARRAY[p.id])) ORDER BY w.ready_at, w.id LIMIT 1) x \
+         AND w.id <> ALL (ARRAY(SELECT p.id FROM picked p)) ORDER BY w.ready_at, w.id LIMIT 1) x \
        GROUP BY s.suspect) \
      SELECT c.now, (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
        i.name, i.version, t.ready_at, t.bounce, t.held, t.forgiven, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, \

@@ -58,19 +58,19 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.route_name = h.n \
            AND q.route_version = h.v AND q.suspect::int = 0 \
            AND q.ready_at BETWEEN $9::bigint AND (SELECT now FROM c) + $12::bigint \
-           AND NOT EXISTS (SELECT 1 FROM picked p WHERE q.key = ANY (ARRAY[p.key])) ORDER BY q.ready_at, q.key LIMIT 1) x \
+           AND q.key <> ALL (ARRAY(SELECT p.key FROM picked p)) ORDER BY q.ready_at, q.key LIMIT 1) x \
        UNION ALL \
        SELECT FALSE, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
          SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect::int = 0 AND q.cancelled \
            AND q.ready_at BETWEEN $9::bigint AND (SELECT now FROM c) + $12::bigint \
-           AND NOT EXISTS (SELECT 1 FROM picked p WHERE q.key = ANY (ARRAY[p.key])) ORDER BY q.ready_at, q.key LIMIT 1) x \
+           AND q.key <> ALL (ARRAY(SELECT p.key FROM picked p)) ORDER BY q.ready_at, q.key LIMIT 1) x \
        UNION ALL \
        SELECT TRUE, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
          SELECT q.ready_at FROM {s}.queues q WHERE $5::bigint > 0 AND q.pinned_key = m.k AND q.suspect = TRUE \
            AND q.ready_at BETWEEN $10::bigint AND (SELECT now FROM c) + $12::bigint \
            AND (q.cancelled OR EXISTS (SELECT 1 FROM handlers h \
              WHERE h.n = q.route_name AND h.v = q.route_version)) \
-           AND NOT EXISTS (SELECT 1 FROM picked p WHERE q.key = ANY (ARRAY[p.key])) ORDER BY q.ready_at, q.key LIMIT 1) x) d \
+           AND q.key <> ALL (ARRAY(SELECT p.key FROM picked p)) ORDER BY q.ready_at, q.key LIMIT 1) x) d \
        GROUP BY d.suspect) \
      SELECT (SELECT now FROM c), (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), \
        set_config('duroxide.picked', \

@@ -46,13 +46,13 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
        SELECT FALSE AS suspect, x.ready_at FROM accepted a CROSS JOIN names n CROSS JOIN LATERAL ( \
          SELECT w.ready_at FROM {s}.work_items w WHERE num_nulls(w.session_id) = 1 AND w.suspect::int = 0 \
            AND w.tag = a.t AND w.name = n.n \
-           AND w.ready_at BETWEEN $8::bigint AND (SELECT now FROM c) + $10::bigint AND NOT EXISTS (SELECT 1 FROM picked p WHERE w.id = ANY (ARRAY[p.id])) \
+           AND w.ready_at BETWEEN $8::bigint AND (SELECT now FROM c) + $10::bigint AND w.id <> ALL (ARRAY(SELECT p.id FROM picked p)) \
            ORDER BY w.ready_at, w.id LIMIT 1) x \
        UNION ALL \
        SELECT TRUE, x.ready_at FROM accepted a CROSS JOIN LATERAL ( \
          SELECT w.ready_at FROM {s}.work_items w WHERE $4::bigint > 0 AND w.session_id IS NULL AND w.tag = a.t \
            AND w.suspect = TRUE AND w.name = ANY($11::text[]) AND w.ready_at BETWEEN $9::bigint AND (SELECT now FROM c) + $10::bigint \
-           AND NOT EXISTS (SELECT 1 FROM picked p WHERE w.id = ANY (ARRAY[p.id])) ORDER BY w.ready_at, w.id LIMIT 1) x) d GROUP BY d.suspect) \
+           AND w.id <> ALL (ARRAY(SELECT p.id FROM picked p)) ORDER BY w.ready_at, w.id LIMIT 1) x) d GROUP BY d.suspect) \
      SELECT c.now, (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
        i.name, i.version, t.ready_at, t.bounce, t.held, t.forgiven, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, \
        t.instance_id, t.execution_id, t.activity_id, t.visible_at, t.suspect_before, t.attempts \
