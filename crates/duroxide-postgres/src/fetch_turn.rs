@@ -108,7 +108,9 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
        i.parent_execution_id, i.parent_event_id, i.created_at, f.ready_at, f.ended, f.updated_at, f.pinned_key, \
        f.inbox_count, f.next_position, least(f.revision, 9223372036854775806) + 1, e.instance_key, e.execution_id, e.status, e.completed_at, \
        e.pinned_major, e.pinned_minor, e.pinned_patch, e.event_count, e.last_event_id, e.history_bytes, \
-       f.cancelled, f.bounced_at IS NOT NULL, CASE WHEN f.bounced_at >= f.updated_at THEN f.bounce END, f.held \
+       f.cancelled, f.bounced_at IS NOT NULL, CASE WHEN f.bounced_at >= f.updated_at THEN f.bounce END, f.held, \
+       CASE WHEN f.inbox_count > f.messages THEN (SELECT n.visible_at FROM {s}.inbox n WHERE n.instance_key = f.key AND n.kind <> 5 \
+         AND n.delayed IS NOT TRUE ORDER BY n.visible_at DESC, n.position DESC LIMIT 1) END \
      FROM found f JOIN {s}.instances i ON i.key = ANY (ARRAY[f.key]) \
      LEFT JOIN {s}.executions e ON e.instance_key = ANY (ARRAY[f.key]) AND e.execution_id = f.current_execution_id \
      WHERE f.messages > 0 ORDER BY f.n";
@@ -339,6 +341,7 @@ impl RawTurn {
             lock,
             cancelled: row.get(35),
             bounced: row.get(36),
+            last_arrival: row.get::<_, Option<Ms>>(39).unwrap_or(Ms::MIN),
             pending: Pending::default(),
         };
         Self {

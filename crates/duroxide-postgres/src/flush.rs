@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::clock_steps::{DELAYED, PULL_BACK};
 use crate::pipeline::{Pipeline, values};
 use crate::values::{Ms, owned_text, to_column, to_text};
 
@@ -14,9 +15,12 @@ const EARLY: &str = "INSERT INTO {s}.early_messages (instance_id, position, visi
      SELECT u.i, u.p, u.v, $4::bigint, u.item \
      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $5::text[]) AS u (i, p, v, item)";
 /// Only events are kept, and none is admitted before the start, which has position 1.
-const ADMIT_EARLY: &str = "INSERT INTO {s}.inbox (instance_key, visible_at, position, kind, item) \
-     SELECT u.key, greatest(m.visible_at, u.start_at), \
-       1 + row_number() OVER (PARTITION BY u.key ORDER BY m.position), 6, m.item \
+///
+/// One that was not delayed when it was kept comes with the start, in its order.
+const ADMIT_EARLY: &str = "INSERT INTO {s}.inbox (instance_key, visible_at, position, kind, item, delayed) \
+     SELECT u.key, CASE WHEN m.visible_at > m.kept_at THEN greatest(m.visible_at, u.start_at) ELSE u.start_at END, \
+       1 + row_number() OVER (PARTITION BY u.key ORDER BY m.position), 6, m.item, \
+       CASE WHEN m.visible_at > m.kept_at OR u.start_at > $4::bigint THEN TRUE END \
      FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (id, key, start_at) \
      JOIN {s}.early_messages m ON m.instance_id = ANY (ARRAY[u.id])";
 const FORGET_EARLY: &str = "DELETE FROM {s}.early_messages WHERE instance_id = ANY($1::text[])";
@@ -90,6 +94,7 @@ impl WorkingSet<'_> {
         let expired = self.flush_early(pipeline);
         self.flush_removed(pipeline);
         let written = self.write_group(pipeline);
+        self.flush_times(pipeline);
         self.flush_cancels(pipeline);
         self.flush_bounces(pipeline);
         self.flush_next_executions(pipeline);
@@ -117,9 +122,19 @@ impl WorkingSet<'_> {
     /// Whether something is written before the rows of `queues`, which whoever has not read them locks by writing
     /// them.
     pub(crate) fn writes_before_queues(&self) -> bool {
-        let Writes { ended_attempts, timers, emptied, kept, redriven, early, admitted_early, .. } =
-            &self.writes;
+        let Writes {
+            ended_attempts,
+            timers,
+            emptied,
+            kept,
+            redriven,
+            early,
+            admitted_early,
+            pulled_back,
+            ..
+        } = &self.writes;
         !(ended_attempts.is_empty()
+            && pulled_back.is_empty()
             && timers.is_empty()
             && emptied.is_empty()
             && kept.is_empty()
@@ -152,7 +167,8 @@ impl WorkingSet<'_> {
             let rows = &writes.admitted_early;
             let ids = column!(rows, (id, _, _) => owned_text(id));
             let keys = column!(rows, (_, key, _) => *key);
-            pipeline.add(ADMIT_EARLY, values![ids.clone(), keys, column!(rows, (_, _, at) => *at)]);
+            let starts = column!(rows, (_, _, at) => *at);
+            pipeline.add(ADMIT_EARLY, values![ids.clone(), keys, starts, self.now]);
             pipeline.add(FORGET_EARLY, values![ids]);
         }
         expired
@@ -193,6 +209,24 @@ impl WorkingSet<'_> {
         }
         if !writes.emptied.is_empty() {
             pipeline.add(EMPTY_INBOX, values![writes.emptied.clone()]);
+        }
+    }
+
+    /// After the inboxes are written: messages that a lock covered are found by their times until then.
+    fn flush_times(&self, pipeline: &mut Pipeline) {
+        let rows = &self.writes.delayed;
+        if !rows.is_empty() {
+            pipeline.add(
+                DELAYED,
+                values![
+                    column!(rows, (key, _, _) => *key),
+                    column!(rows, (_, at, _) => *at),
+                    column!(rows, (_, _, position) => *position),
+                ],
+            );
+        }
+        if !self.writes.pulled_back.is_empty() {
+            pipeline.add(PULL_BACK, values![column!(self.writes.pulled_back, key => *key), self.now]);
         }
     }
 

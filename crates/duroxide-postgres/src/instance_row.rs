@@ -65,6 +65,9 @@ pub(crate) struct InstanceRow {
     pub(crate) cancelled: bool,
     /// Whether the store keeps why it was given back.
     pub(crate) bounced: bool,
+    /// The latest time by which a message in the inbox is stamped that is neither delayed nor a timer. Ahead of the clock if
+    /// that was set back.
+    pub(crate) last_arrival: Ms,
     pub(crate) pending: Pending,
 }
 
@@ -99,7 +102,9 @@ macro_rules! instance_columns {
          q.next_position, q.not_before, q.ready_at, q.suspect, q.suspect_before, q.lock_nonce, \
          q.lock_visible_at, q.lock_position, q.lock_watermark, q.lock_count, i.instance_id, i.name, i.version, \
          i.parent_instance, i.parent_execution_id, i.parent_event_id, q.cancelled, q.revision, i.incarnation, \
-         i.created_at, q.bounced_at IS NOT NULL"
+         i.created_at, q.bounced_at IS NOT NULL, \
+         (SELECT n.visible_at FROM {s}.inbox n WHERE n.instance_key = q.key AND n.kind <> 5 AND n.delayed IS NOT TRUE \
+          ORDER BY n.visible_at DESC, n.position DESC LIMIT 1)"
     };
 }
 pub(crate) use instance_columns;
@@ -140,6 +145,7 @@ impl InstanceRow {
             incarnation: row.get::<_, i64>(25).cast_unsigned(),
             created_at: row.get(26),
             bounced: row.get(27),
+            last_arrival: row.get::<_, Option<Ms>>(28).unwrap_or(Ms::MIN),
             pending: Pending::default(),
         }
     }

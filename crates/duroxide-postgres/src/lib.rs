@@ -36,6 +36,7 @@
 //! | `writes`, `write_one`, `one_statement`, `write_group`, `write_pieces`, `flush` | what is then written |
 //! | `take`, `fetch_turn`, `fetch_work`, `sessions` | fetches |
 //! | `horizon`, `behind` | where a look begins, and rows behind that |
+//! | `clock_steps` | what was stored while the clock was ahead |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
 //! | `sweep`, `sweep_take`, `health`, `repair` | what nobody can do, takes or has, and what is done about it |
 //! | `bounces` | why turns and work items were given back |
@@ -61,6 +62,7 @@ mod bounces;
 mod call;
 mod caller;
 mod carrier;
+mod clock_steps;
 mod connection;
 mod delete;
 mod effects;

@@ -302,6 +302,7 @@ mod tests {
             lock: Some(TurnLock { nonce: 5, visible_at: 0, position: 1, watermark: 2, count: 1 }),
             cancelled: false,
             bounced: false,
+            last_arrival: 0,
             pending: Pending::default(),
         }
     }

@@ -80,11 +80,11 @@ impl WorkingSet<'_> {
         full: FullInbox,
     ) -> Result<SendOutcome, Obstacle> {
         let columns = columns_of(&item.item);
-        let visible_at = visible_at(self.now, &columns, delay);
+        let visible = Visible::new(self.now, &columns, delay);
         let Some(key) = self.key_of(columns.instance).await? else {
             return match columns.kind.without_instance() {
                 WithoutInstance::Keep => {
-                    self.keep(&columns, &item.json, visible_at).await?;
+                    self.keep(&columns, &item.json, visible.at(self.now)).await?;
                     Ok(SendOutcome::Kept)
                 }
                 WithoutInstance::Drop | WithoutInstance::Create => {
@@ -100,7 +100,7 @@ impl WorkingSet<'_> {
         if full == FullInbox::Refuse && columns.kind == ItemKind::Event {
             check_room(columns.instance, row.inbox_count)?;
         }
-        self.put_message(key, &columns, &item.json, visible_at).await?;
+        self.put_message(key, &columns, &item.json, visible).await?;
         Ok(SendOutcome::Delivered)
     }
 
@@ -110,12 +110,20 @@ impl WorkingSet<'_> {
         key: i64,
         columns: &Columns<'_>,
         json: &str,
-        visible_at: Ms,
+        visible: Visible,
     ) -> Result<(), Fault> {
-        let ahead = columns.kind == ItemKind::Cancel && visible_at <= self.now;
-        let visible_at = if ahead { self.ahead_of_deep_inbox(key, visible_at).await? } else { visible_at };
+        let now = self.now;
+        let visible_at = match visible {
+            Visible::AtOnce if columns.kind == ItemKind::Cancel => self.ahead_of_deep_inbox(key, now).await?,
+            Visible::AtOnce => self.instance(key)?.next_arrival(now),
+            Visible::Delayed(at) | Visible::At(at) => at,
+        };
         let row = self.instance(key)?;
         let position = row.next_position;
+        if matches!(visible, Visible::Delayed(_)) {
+            self.writes.delayed.push((key, visible_at, position));
+        }
+        let row = self.instance(key)?;
         row.inbox_count = row.inbox_count.saturating_add(1);
         row.next_position = row.next_position.saturating_add(1);
         row.pending.queue = true;
@@ -132,6 +140,8 @@ impl WorkingSet<'_> {
             row.not_before = 0;
             self.recompute_ready_at(key).await?;
         } else if row.lock.is_none() {
+            let visible_at = if self.pull_back(key)? { now } else { visible_at };
+            let row = self.instance(key)?;
             let ready_at = visible_at.max(row.not_before);
             row.ready_at = Some(row.ready_at.map_or(ready_at, |sooner| sooner.min(ready_at)));
             self.effects.turn_ready(ready_at);
@@ -168,6 +178,7 @@ impl WorkingSet<'_> {
     /// Recomputes when an unlocked instance is ready, from the messages that are in its inbox.
     pub(crate) async fn recompute_ready_at(&mut self, key: i64) -> Result<(), Fault> {
         let waiting = self.instance(key)?.inbox_count;
+        self.pull_back(key)?;
         let first = if waiting > 0 { self.first_message(key).await? } else { None };
         let row = self.instance(key)?;
         row.ready_at = first.map(|visible_at| visible_at.max(row.not_before));
@@ -193,13 +204,17 @@ impl WorkingSet<'_> {
         if !self.reserved.contains(columns.instance) {
             return Err(Obstacle::Reserve(columns.instance.to_string()));
         }
-        self.create_instance(start, visible_at(self.now, &columns, delay)).await?;
+        self.create_instance(start, Visible::new(self.now, &columns, delay)).await?;
         Ok(Start::Created)
     }
 
-    async fn create_instance(&mut self, start: &EncodedItem, visible_at: Ms) -> Result<(), Fault> {
+    async fn create_instance(&mut self, start: &EncodedItem, visible: Visible) -> Result<(), Fault> {
         let columns = &columns_of(&start.item);
         let key = self.next_key().await?;
+        let visible_at = visible.at(self.now);
+        if matches!(visible, Visible::Delayed(_)) {
+            self.writes.delayed.push((key, visible_at, 1));
+        }
         let execution_id = columns.execution_id.unwrap_or(INITIAL_EXECUTION_ID);
         let parent = columns.parent.as_ref();
         let early = self.admitted_early(columns.instance).await?;
@@ -228,6 +243,7 @@ impl WorkingSet<'_> {
             lock: None,
             cancelled: false,
             bounced: false,
+            last_arrival: if visible == Visible::AtOnce { visible_at } else { Ms::MIN },
             pending: Pending {
                 queue: true,
                 route: Some(Route::new(columns.name.unwrap_or_default(), columns.version)),
@@ -311,11 +327,33 @@ pub(crate) async fn drop_expired(conn: &crate::connection::Conn<'_>, cutoff: Ms)
 }
 
 /// From when on a message is visible.
-fn visible_at(now: Ms, columns: &Columns<'_>, delay: Option<Duration>) -> Ms {
-    match (delay, columns.due_ms) {
-        (Some(delay), _) => after(now, delay),
-        (None, Some(due_ms)) => to_column(due_ms),
-        (None, None) => now,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Visible {
+    /// As soon as it is here, after those that came before.
+    AtOnce,
+    /// After a delay, which ends then.
+    Delayed(Ms),
+    /// From its own time on: a timer, or what goes before all others.
+    At(Ms),
+}
+
+impl Visible {
+    fn new(now: Ms, columns: &Columns<'_>, delay: Option<Duration>) -> Self {
+        match delay {
+            Some(delay) => Self::Delayed(after(now, delay)),
+            None => Self::without_delay(columns),
+        }
+    }
+
+    pub(crate) fn without_delay(columns: &Columns<'_>) -> Self {
+        columns.due_ms.map_or(Self::AtOnce, |due_ms| Self::At(to_column(due_ms)))
+    }
+
+    fn at(self, now: Ms) -> Ms {
+        match self {
+            Self::AtOnce => now,
+            Self::Delayed(at) | Self::At(at) => at,
+        }
     }
 }
 

@@ -12,9 +12,9 @@ use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::history::EncodedEvents;
 use crate::item::{EncodedItem, check_message, check_work};
-use crate::messages::{FullInbox, Obstacle};
+use crate::messages::{FullInbox, Obstacle, Visible};
 use crate::pipeline::Pipeline;
-use crate::values::{Ms, NOT_PINNED, from_column, from_json, owned_text, to_column};
+use crate::values::{Ms, NOT_PINNED, from_column, from_json, owned_text};
 use crate::working_set::{Wanted, WorkingSet};
 
 /// A [`RedriveInstance`] in its stored form.
@@ -153,8 +153,7 @@ impl WorkingSet<'_> {
         for item in one.messages.iter().chain(kept_since) {
             let columns = columns_of(&item.item);
             if columns.instance == one.instance && columns.kind != ItemKind::Start {
-                let visible_at = columns.due_ms.map_or(self.now, to_column);
-                self.put_message(key, &columns, &item.json, visible_at).await?;
+                self.put_message(key, &columns, &item.json, Visible::without_delay(&columns)).await?;
             } else {
                 self.deliver(item, None, FullInbox::Admit).await?;
             }

@@ -22,7 +22,7 @@ use crate::options::PostgresOptions;
 use crate::set_aside::{self, SetAsideItem};
 use crate::statistics::{Counters, PostgresStatistics, count_conflict};
 use crate::values::{Ms, to_column};
-use crate::{messages, release, requirements, schema};
+use crate::{clock_steps, messages, release, requirements, schema};
 
 /// How often a transaction of a management call is tried again when others are in its way.
 const MAX_CONFLICTS: u32 = 20;
@@ -80,6 +80,7 @@ impl PostgresProvider {
         let mut store =
             Self { inbox, large, pool, waiters, endings, memory, counters, options, tasks, sending };
         store.drop_expired().await?;
+        store.make_ready().await?;
         store.start(target, conn);
         Ok(store)
     }
@@ -107,6 +108,17 @@ impl PostgresProvider {
         let cutoff = to_column(now.saturating_sub(retention));
         let expired = messages::drop_expired(&conn, cutoff).await.map_err(failed)?;
         Effects { expired, ..Effects::default() }.report(&self.counters);
+        Ok(())
+    }
+
+    /// Makes ready what was stored while the server's clock was ahead.
+    async fn make_ready(&self) -> Result<(), ProviderError> {
+        let conn = self.conn("open").await?;
+        let failed = |fault: Fault| fault.into_error("open");
+        if clock_steps::is_ahead(&conn, self.manual()).await.map_err(failed)? {
+            // What another transaction holds is looked at by that one.
+            clock_steps::make_ready(&conn, self.manual()).await.map_err(failed)?;
+        }
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::execution_row::ExecutionRow;
 use crate::fault::Fault;
 use crate::history::{EncodedEvents, stored_among};
 use crate::item::{EncodedItem, check_message, check_work};
-use crate::messages::{FullInbox, Obstacle, Start};
+use crate::messages::{FullInbox, Obstacle, Start, Visible};
 use crate::token::Token;
 use crate::values::{Ms, NOT_PINNED, to_column};
 use crate::working_set::{Wanted, WorkingSet};
@@ -381,16 +381,16 @@ impl WorkingSet<'_> {
             self.effects.dropped_finished += 1;
             return Ok(());
         }
-        let visible_at = if columns.kind.goes_before_inbox() {
+        let visible = if columns.kind.goes_before_inbox() {
             let front = self.front(own).await?;
             // First in its own inbox, but not before the other instances.
             let now = self.now;
             self.instance(own.key)?.not_before = now;
-            front
+            Visible::At(front)
         } else {
-            columns.due_ms.map_or(self.now, to_column)
+            Visible::without_delay(&columns)
         };
-        self.put_message(own.key, &columns, &item.json, visible_at).await?;
+        self.put_message(own.key, &columns, &item.json, visible).await?;
         Ok(())
     }
 

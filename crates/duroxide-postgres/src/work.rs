@@ -153,7 +153,8 @@ impl WorkingSet<'_> {
         let ignore_attempt = *ignore_attempt;
         let mut work = self.held_work(token)?;
         let now = self.now;
-        work.visible_at = delay.map_or(work.visible_at, |delay| after(now, delay));
+        // It was there before, whatever the clock said then.
+        work.visible_at = delay.map_or(work.visible_at.min(now), |delay| after(now, delay));
         work.ready_at = work.visible_at;
         work.nonce = None;
         // With the attempt ignored, an expiry before it still counts.

@@ -18,6 +18,10 @@ pub(crate) struct Writes {
     pub(crate) ended_attempts: Vec<(i64, TurnLock)>,
     /// Why instances are given back; `None` where a turn is committed.
     pub(crate) bounces: BTreeMap<i64, Option<String>>,
+    /// Instances of which messages become visible that came while the clock was ahead.
+    pub(crate) pulled_back: BTreeSet<i64>,
+    /// Messages that are delayed: key, when they are visible, position.
+    pub(crate) delayed: Vec<(i64, Ms, i64)>,
     /// Timers to delete: key, execution, schedule; all of the execution without a schedule.
     pub(crate) timers: Vec<(i64, u64, Option<u64>)>,
     /// Instances whose whole inbox is deleted.
