@@ -3,9 +3,9 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::OrchestrationContext;
 use super::execution::{Execution, Pass, Stop};
 use super::slot::Command;
+use super::{OrchestrationContext, ProgramScope};
 
 /// Looks at a program while it is polled. The caller of the engine knows what surrounds the program there.
 pub trait PollGuard: Send + Sync {
@@ -21,14 +21,20 @@ pub trait PollGuard: Send + Sync {
 pub struct Guards {
     /// With it, a turn is nondeterministic whose program waits for something that is not durable, or is woken by it.
     pub polls: Option<Arc<dyn PollGuard>>,
+    /// Surrounds the code of the program.
+    pub scope: Option<Arc<dyn ProgramScope>>,
     /// Whether a live execution keeps its events, so that its turns can be replayed without the store.
     pub keep_events: bool,
 }
 
 impl std::fmt::Debug for Guards {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { polls, keep_events } = self;
-        f.debug_struct("Guards").field("polls", &polls.is_some()).field("keep_events", keep_events).finish()
+        let Self { polls, scope, keep_events } = self;
+        f.debug_struct("Guards")
+            .field("polls", &polls.is_some())
+            .field("scope", &scope.is_some())
+            .field("keep_events", keep_events)
+            .finish()
     }
 }
 

@@ -26,6 +26,7 @@ mod guid;
 mod handler;
 mod mismatch;
 mod patches;
+mod program_scope;
 mod record_state;
 mod retry;
 mod run;
@@ -50,6 +51,7 @@ pub use execution::{Execution, panic_text};
 pub use future::DurableFuture;
 pub use guards::{Guards, PollGuard};
 pub use handler::{HandlerError, OrchestrationHandler};
+pub use program_scope::{Phase, ProgramOf, ProgramScope};
 pub use retry::RetriedActivity;
 pub use run::{
     StoredExecution, TurnResult, begin_guarded_turn, begin_turn, cancel_without_handler, end_without_handler,

@@ -60,13 +60,13 @@ fn done(step: Step<'_>) -> TurnResult {
 
 fn first_turn(program: Arc<dyn OrchestrationHandler>, guard: Arc<dyn PollGuard>) -> TurnResult {
     let before = Before::Stored { handler: program, version: VERSION.to_string(), history: &[] };
-    let guards = Guards { polls: Some(guard), keep_events: true };
+    let guards = Guards { polls: Some(guard), keep_events: true, ..Guards::default() };
     done(begin_guarded_turn(before, input(vec![start("")]), guards))
 }
 
 fn next_turn(execution: Option<Box<Execution>>, messages: Vec<WorkItem>) -> TurnResult {
     let before = Before::Held(execution.expect("it waits"));
-    let guards = Guards { polls: Some(Arc::new(Watches)), keep_events: true };
+    let guards = Guards { polls: Some(Arc::new(Watches)), keep_events: true, ..Guards::default() };
     done(begin_guarded_turn(before, input(messages), guards))
 }
 
