@@ -159,6 +159,37 @@ fn exported(source: &str) -> BTreeSet<String> {
     names
 }
 
+/// These have an example where they are defined.
+const DOCUMENTED_AT_HOME: [&str; 2] = ["Duroxide", "TestEnv"];
+
+#[test]
+fn every_name_of_the_prelude_has_an_example() {
+    let source = include_str!("../../src/prelude.rs");
+    for part in source.split_inclusive("pub use ").zip(source.split("pub use ").skip(1)) {
+        let (before, after) = part;
+        let name = after.split(';').next().and_then(|path| path.rsplit("::").next()).unwrap_or_default();
+        let has_example = before.contains("/// ```\n/// use duroxide::prelude::*;\n");
+        assert!(has_example || DOCUMENTED_AT_HOME.contains(&name), "prelude::{name} has no example");
+    }
+}
+
+#[test]
+fn the_root_describes_every_feature() {
+    let manifest = include_str!("../../Cargo.toml");
+    let declared = manifest.lines().skip_while(|line| *line != "[features]").skip(1);
+    let declared =
+        declared.take_while(|line| !line.starts_with('[')).filter_map(|line| line.split_once(" = "));
+    let root = include_str!("../../src/lib.rs");
+    for (feature, _) in declared.filter(|(feature, _)| *feature != "default") {
+        let row = root.lines().find(|line| line.starts_with(&format!("//! | `{feature}`")));
+        let row = row.unwrap_or_else(|| panic!("feature {feature} is not in the table of the crate root"));
+        let is_default = manifest
+            .lines()
+            .any(|line| line.starts_with("default = ") && line.contains(&format!("\"{feature}\"")));
+        assert_eq!(row.contains(", default |"), is_default, "{row}");
+    }
+}
+
 #[test]
 fn every_exported_name_is_in_the_list() {
     let listed: BTreeSet<&str> = items("Modules").chain(items("Names")).collect();
