@@ -11,9 +11,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::context::duration_ms;
+use super::commands::{Command, Schedule};
+use super::desk::Desk;
 use super::execution::{Execution, Pass, Stop};
-use super::slot::{Command, Desk, Resolution, Schedule, Slot};
+use super::schedule_calls::duration_ms;
+use super::slot::{Resolution, Slot};
 use super::turn::DropReason;
 use super::{DurableFuture, OrchestrationContext};
 use crate::model::limits::MAX_STOP_WAIT_MS;

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::commands::record;
+use super::carry_out::record;
+use super::commands::Command;
 use super::execution::{Execution, Pass, Stop};
 use super::schedules::{Found, ScheduleKind};
-use super::slot::{Command, Failed, Resolution, Slot};
+use super::slot::{Failed, Resolution, Slot};
 use super::tape::Recorded;
 use super::turn::DropReason;
 use crate::model::{ActivityDeadlines, EventKind, not_started_in_time};

@@ -3,9 +3,8 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use super::ProgramScope;
 use super::execution::{Execution, Pass, Stop};
-use super::slot::Command;
-use super::{OrchestrationContext, ProgramScope};
 
 /// Looks at a program while it is polled. The caller of the engine knows what surrounds the program there.
 pub trait PollGuard: Send + Sync {
@@ -80,16 +79,6 @@ impl Execution {
     /// Where the program was last heard of.
     pub(super) fn after_last_command(&self) -> String {
         self.last_command.map_or_else(String::new, |at| format!("; its last command is at {}", line(at)))
-    }
-}
-
-impl OrchestrationContext {
-    /// The program called a function that has no name on this node. The turn is given back with this text, as it is where
-    /// a handler is missing.
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn called_unnamed_function(&self, text: impl Into<String>) {
-        self.desk.push(Command::Unnamed { text: text.into() });
     }
 }
 

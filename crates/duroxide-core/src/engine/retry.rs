@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::context::{Text, decode_result, output_of_activity};
+use super::commands::{Command, Schedule};
+use super::context::{Text, decode_result};
 use super::future::limit_ms;
-use super::slot::{Command, Failed, Schedule, Slot};
+use super::schedule_calls::output_of_activity;
+use super::slot::{Failed, Slot};
 use super::{DurableFuture, Either2, OrchestrationContext};
 use crate::model::{RecordedPolicy, RetryPolicy};
 

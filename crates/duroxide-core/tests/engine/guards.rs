@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use duroxide_core::{
-    Before, Execution, Guards, OrchestrationHandler, Outcome, PollGuard, Step, Turn, TurnInput, TurnResult,
-    WorkItem, begin_guarded_turn, run_turn, verify_turn,
+    Before, Execution, Guards, OrchestrationContext, OrchestrationHandler, Outcome, PollGuard, Step, Turn,
+    TurnInput, TurnResult, WorkItem, begin_guarded_turn, run_turn, unnamed_orchestration, verify_turn,
 };
 use futures::channel::oneshot;
 use futures::future::{join, poll_fn};
@@ -169,14 +169,22 @@ fn what_the_guard_finds_is_refused_also_if_it_is_a_panic() {
     assert_eq!(turn.outcome, Outcome::Panicked { message: "its own".to_string() });
 }
 
+async fn ship(_ctx: OrchestrationContext, _order: ()) -> Result<String, String> {
+    Ok(String::new())
+}
+
 #[test]
 fn a_function_without_a_name_leaves_no_trace_but_its_text() {
     let program = handler(|ctx, _| async move {
         ctx.schedule_activity("A", "").await?;
-        ctx.called_unnamed_function("'ship' has no name here");
-        std::future::pending().await
+        ctx.child(ship, ()).await.map_err(|error| error.to_string())
     });
-    let unnamed = Outcome::Unnamed { message: "'ship' has no name here".to_string() };
+    fn text_of<F>(_function: F) -> String {
+        unnamed_orchestration::<F>()
+    }
+    let text = text_of(ship);
+    assert!(text.starts_with("engine::guards::ship has no name on this node"), "{text}");
+    let unnamed = Outcome::Unnamed { message: text };
     let held = first_turn(program.clone(), Arc::new(Watches));
     let result = next_turn(held.execution, vec![completed(2, "")]);
     assert_eq!(result.turn.outcome, unnamed);

@@ -13,10 +13,11 @@ use super::call_error::recorded_error;
 use super::names::unnamed_activity;
 use super::{ActivityParameter, AppError, CallError};
 use crate::engine::combinators::Either2;
-use crate::engine::context::output_of_activity;
+use crate::engine::commands::{Command, Schedule};
 use crate::engine::future::limit_ms;
 use crate::engine::retry::{Attempts, Begun, Call as Attempted, Timer};
-use crate::engine::slot::{Command, Failed, RetryRequest, Schedule, Slot, TotalTimeout};
+use crate::engine::schedule_calls::output_of_activity;
+use crate::engine::slot::{Failed, RetryRequest, Slot, TotalTimeout};
 use crate::engine::{DurableFuture, OrchestrationContext};
 use crate::model::{FailureKind, RetryPolicy};
 
