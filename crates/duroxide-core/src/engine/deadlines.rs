@@ -4,6 +4,7 @@
 //! activity; if the timer is due before that, the activity is given up and its future gets the timeout.
 
 use std::collections::BTreeMap;
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::carry_out::record;
@@ -55,7 +56,7 @@ impl Execution {
     pub(super) fn record_deadlines(
         &mut self,
         activity: Recorded,
-        name: &str,
+        (name, at): (&str, &'static Location<'static>),
         asked: ActivityDeadlines,
         pass: &mut Pass<'_>,
     ) -> Result<ActivityDeadlines, Stop> {
@@ -66,7 +67,7 @@ impl Execution {
         }
         record(pass, Some(id), EventKind::ActivityDeadlinesRecorded { deadlines })?;
         if let Some(limit_ms) = deadlines.schedule_to_start_ms {
-            let timer = Slot::new(false);
+            let timer = Slot::for_line(at);
             self.schedule_timer(timer.clone(), limit_ms, pass)?;
             let deadline = StartDeadline { activity_name: name.to_string(), limit_ms, timer };
             self.start_deadlines.insert(id, deadline);

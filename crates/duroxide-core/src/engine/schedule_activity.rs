@@ -54,7 +54,7 @@ impl Execution {
         let named = retried.filter(|_| self.identity.behaviour.later_attempts_name_the_first());
         let recorded = record(pass, named.map(|retried| retried.first_id), kind)?;
         self.open(recorded, ScheduleKind::Activity, slot.clone(), String::new(), pass)?;
-        let deadlines = self.record_deadlines(recorded, &name, asked, pass)?;
+        let deadlines = self.record_deadlines(recorded, (&name, slot.at()), asked, pass)?;
         slot.record_deadlines(deadlines);
         if recorded.is_new {
             let instance = self.identity.instance.clone();

@@ -125,6 +125,11 @@ impl Slot {
         Self::with(None, ActivityDeadlines::default(), is_activity, Location::caller())
     }
 
+    /// The slot of something that the engine schedules for a line of the program: a mismatch names that line.
+    pub(super) fn for_line(at: &'static Location<'static>) -> Arc<Self> {
+        Self::with(None, ActivityDeadlines::default(), false, at)
+    }
+
     /// The slot of a later attempt, with the options of the first.
     pub(super) fn later_attempt(first: &Arc<Self>, attempt: u32) -> Arc<Self> {
         let slot = Self::with(first.tag(), first.deadlines(), true, first.at);

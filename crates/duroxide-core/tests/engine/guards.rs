@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
+use std::time::Duration;
 
 use duroxide_core::{
-    Before, Execution, Guards, OrchestrationContext, OrchestrationHandler, Outcome, PollGuard, Step, Turn,
-    TurnInput, TurnResult, WorkItem, begin_guarded_turn, run_turn, unnamed_orchestration, verify_turn,
+    BackoffStrategy, Before, EventKind, Execution, Guards, OrchestrationContext, OrchestrationHandler,
+    Outcome, PollGuard, RetryPolicy, Step, Turn, TurnInput, TurnResult, WorkItem, begin_guarded_turn,
+    run_turn, unnamed_orchestration, verify_turn,
 };
 use futures::channel::oneshot;
 use futures::future::{join, poll_fn};
 
-use crate::build::{INSTANCE, VERSION, activity, completed, handler, history, raised, start};
+use crate::build::{INSTANCE, VERSION, activity, app_error, completed, handler, history, raised, start};
 use crate::driver::{output, run, run_once};
 
 /// Knows of nothing that a program must not do.
@@ -206,6 +208,25 @@ fn a_mismatch_names_the_line_of_the_command() {
     let turn = run_once(program, &history(vec![(None, activity("A", ""))]), vec![]).turn;
     let expected = format!(" at crates/duroxide-core/tests/engine/guards.rs:{line}");
     assert!(refused(&turn).ends_with(&expected), "{}", refused(&turn));
+}
+
+#[test]
+fn a_mismatch_of_a_delay_between_attempts_names_the_line_of_the_call() {
+    let backoff = BackoffStrategy::Fixed { delay: Duration::from_secs(1) };
+    let policy = RetryPolicy::new(3).with_backoff(backoff);
+    let line = line!() + 1;
+    let program = handler(move |ctx, _| ctx.schedule_activity_with_retry("A", "", policy.clone()));
+    let recorded = r#"{"max_attempts":3,"backoff":{"Fixed":{"delay":{"secs":1,"nanos":0}}}}"#.to_string();
+    let stored = history(vec![
+        (None, activity("A", "")),
+        (None, EventKind::RetryPolicyRecorded { policy: recorded }),
+        (Some(2), EventKind::ActivityFailed { details: app_error("busy") }),
+        (None, activity("Other", "")),
+    ]);
+    let turn = run_once(program, &stored, vec![]).turn;
+    let text = refused(&turn);
+    assert!(text.contains("schedule mismatch at event 5"), "{text}");
+    assert!(text.ends_with(&format!(" at crates/duroxide-core/tests/engine/guards.rs:{line}")), "{text}");
 }
 
 #[test]

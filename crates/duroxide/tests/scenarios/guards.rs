@@ -67,6 +67,14 @@ async fn timers_tasks_and_sockets_of_tokio_are_refused_where_they_are_used() {
     assert!(text.contains("used a timer of tokio"), "{text}");
     let text = foreign(|| async { tokio::spawn(async {}).await.expect("it ends") }).await;
     assert!(text.contains("spawned a task of tokio"), "{text}");
+    // Connecting resolves no name and reaches no server: it fails where the socket would be registered.
+    let text = foreign(|| async {
+        let connected = tokio::net::TcpStream::connect(("127.0.0.1", 9)).await;
+        drop(connected);
+    })
+    .await;
+    assert!(text.contains("used a socket or other I/O of tokio"), "{text}");
+    assert!(text.contains("await only what the context schedules: an activity for I/O"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

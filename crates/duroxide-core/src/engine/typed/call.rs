@@ -113,7 +113,7 @@ impl<T, E: AppError> Call<T, E> {
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         let Some(first) = self.first.clone() else { return self };
         let retry_if = self.retried.take().and_then(|before| before.retry_if);
-        let (recorded, timer) = (Slot::new(false), Slot::new(false));
+        let (recorded, timer) = (Slot::for_line(first.at()), Slot::for_line(first.at()));
         let request =
             RetryRequest { policy: policy.clone(), recorded: recorded.clone(), timer: timer.clone() };
         self.set(|slot| slot.set_call_option("retry", |options| options.retry = Some(request)));
@@ -203,10 +203,8 @@ impl<T, E: AppError> Call<T, E> {
     /// After something was awaited in between, and for a time of zero.
     pub fn total_timeout(mut self, limit: Duration) -> Self {
         let limit_ms = limit_ms("total_timeout", limit);
-        if self.first.is_none() {
-            return self;
-        }
-        let timer = Slot::new(false);
+        let Some(first) = &self.first else { return self };
+        let timer = Slot::for_line(first.at());
         let total = TotalTimeout { limit_ms, timer: timer.clone() };
         self.set(|slot| slot.set_call_option("total_timeout", |options| options.total = Some(total)));
         self.total = Some(DurableFuture::scheduled(timer, self.ctx.desk.clone(), |_| ()));
