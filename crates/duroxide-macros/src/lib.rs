@@ -35,7 +35,9 @@ use proc_macro::TokenStream;
 /// | `name = "ChargeCard"` | the stored name; without it, the name of the function |
 /// | `crate = path` | the path of duroxide, if the program has it under another name |
 ///
-/// The function stays what it is: it can be called, tested and documented as any other.
+/// The function stays what it is: it can be called, tested and documented as any other. It stands in a module or in another
+/// function, not in an `impl` block: the attribute does not see the block, so without a `self` parameter the error is the
+/// compiler's own, about the items that the attribute adds.
 #[proc_macro_attribute]
 pub fn activity(keys: TokenStream, item: TokenStream) -> TokenStream {
     expand::handler(Kind::Activity, keys.into(), item.into()).into()
@@ -57,6 +59,8 @@ pub fn activity(keys: TokenStream, item: TokenStream) -> TokenStream {
 /// | `on_cancel = "compensate"` | after a cancel the program may go on to undo what it did; needs `within` |
 /// | `within = "10m"` | for how long: a number with `ms`, `s`, `m`, `h` or `d` |
 /// | `crate = path` | the path of duroxide, if the program has it under another name |
+///
+/// Like an activity, it stands in a module or in another function, not in an `impl` block.
 ///
 /// The attribute also denies `clippy::disallowed_methods`, `clippy::disallowed_types`, `clippy::disallowed_macros` and
 /// `clippy::iter_over_hash_type` in the function's body, because a replay must take the same decisions. `clippy.toml` says

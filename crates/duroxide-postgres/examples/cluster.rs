@@ -8,20 +8,18 @@
 //! unless every order is complete.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child as ChildProcess, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use duroxide::runtime::Runtime;
-use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, RuntimeOptions};
+use duroxide::Builder;
+use duroxide::prelude::*;
 use duroxide_postgres::{PostgresOptions, PostgresProvider, tokio_postgres};
 
 const ORDERS: usize = 12;
-const STEPS: [&str; 4] = ["Reserve", "Charge", "Pack", "Ship"];
+const STEPS: usize = 4;
 const KILLED: &str = "B";
 
 /// What a worker is told by its environment: its name, the server and the schema.
@@ -37,38 +35,58 @@ const STEP: Duration = Duration::from_millis(150);
 /// How long the whole may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An order. Whichever processes run it, it reads like any async function.
-async fn process_order(ctx: OrchestrationContext, order: String) -> Result<String, String> {
-    let mut by = Vec::new();
-    for step in STEPS {
-        by.push(ctx.schedule_activity(step, order.as_str()).await?);
-    }
-    Ok(by.join(" "))
+/// The name of a worker process.
+struct WorkerName(String);
+
+/// An order. Whichever processes run it, it reads like any async function. Returns who ran its steps.
+#[duroxide::orchestration]
+async fn process_order(ctx: OrchestrationContext, order: String) -> Result<Vec<String>> {
+    Ok(vec![
+        ctx.call(reserve, order.clone()).await?,
+        ctx.call(charge, order.clone()).await?,
+        ctx.call(pack, order.clone()).await?,
+        ctx.call(ship, order).await?,
+    ])
 }
 
-/// One step. Its result is the name of the process that ran it.
-async fn run_step(worker: String, ctx: ActivityContext, order: String) -> Result<String, String> {
-    let step = ctx.activity_name().to_string();
+#[duroxide::activity]
+async fn reserve(ctx: ActivityContext, order: String) -> Result<String> {
+    run_step(&ctx, &order).await
+}
+
+#[duroxide::activity]
+async fn charge(ctx: ActivityContext, order: String) -> Result<String> {
+    run_step(&ctx, &order).await
+}
+
+#[duroxide::activity]
+async fn pack(ctx: ActivityContext, order: String) -> Result<String> {
+    run_step(&ctx, &order).await
+}
+
+#[duroxide::activity]
+async fn ship(ctx: ActivityContext, order: String) -> Result<String> {
+    run_step(&ctx, &order).await
+}
+
+/// What every step does. Its result is the name of the process that ran it.
+async fn run_step(ctx: &ActivityContext, order: &str) -> Result<String> {
+    let WorkerName(worker) = ctx.state();
+    let step = ctx.activity_name();
     say(&format!("{worker} begins {step} {order}"));
     tokio::time::sleep(STEP).await;
     say(&format!("{worker} ends {step} {order}"));
-    Ok(worker)
+    Ok(worker.clone())
 }
 
-async fn open(url: &str, schema: &str) -> Result<Arc<PostgresProvider>, Box<dyn Error>> {
+async fn open(url: &str, schema: &str) -> Result<Arc<PostgresProvider>> {
     let options = PostgresOptions { schema: schema.to_string(), pool_size: 2, ..Default::default() };
     Ok(Arc::new(PostgresProvider::new(url, Some(options)).await?))
 }
 
 /// What each of the three processes does: it works until nobody holds the other end of its input.
-async fn work(worker: String) -> Result<(), Box<dyn Error>> {
+async fn work(worker: String) -> Result<()> {
     let store = open(&std::env::var(URL)?, &std::env::var(SCHEMA)?).await?;
-    let mut activities = ActivityRegistry::builder();
-    for step in STEPS {
-        let worker = worker.clone();
-        activities = activities.register(step, move |ctx, order| run_step(worker.clone(), ctx, order));
-    }
-    let orchestrations = OrchestrationRegistry::builder().register("ProcessOrder", process_order).build();
     let options = RuntimeOptions {
         orchestrator_lock_timeout: LOCK_TIMEOUT,
         orchestrator_lock_renewal_buffer: LOCK_TIMEOUT / 2,
@@ -77,27 +95,22 @@ async fn work(worker: String) -> Result<(), Box<dyn Error>> {
         worker_concurrency: 2,
         ..Default::default()
     };
-    let runtime = Runtime::start_with_options(store, activities.build(), orchestrations, options).await;
+    let name = WorkerName(worker.clone());
+    let app = Builder::on_store(store).state(name).options(options).start().await?;
     say(&format!("{worker} is up as process {}", std::process::id()));
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
-    runtime.shutdown(None).await;
-    Ok(())
+    app.shutdown().await
 }
 
 /// A worker process. It does not outlive this value.
 struct Worker {
     name: &'static str,
-    child: Child,
+    child: ChildProcess,
 }
 
 impl Worker {
     /// Starts this program again; what it says goes to `lines`.
-    fn start(
-        name: &'static str,
-        url: &str,
-        schema: &str,
-        lines: Sender<String>,
-    ) -> Result<Self, Box<dyn Error>> {
+    fn start(name: &'static str, url: &str, schema: &str, lines: Sender<String>) -> Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .env(NAME, name)
             .env(URL, url)
@@ -118,7 +131,7 @@ impl Worker {
         Ok(Self { name, child })
     }
 
-    fn kill(&mut self) -> Result<(), Box<dyn Error>> {
+    fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
@@ -169,11 +182,7 @@ impl Seen {
     }
 
     /// Tells what the workers say until something is so.
-    fn until(
-        &mut self,
-        lines: &Receiver<String>,
-        is_so: impl Fn(&Self) -> bool,
-    ) -> Result<(), Box<dyn Error>> {
+    fn until(&mut self, lines: &Receiver<String>, is_so: impl Fn(&Self) -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self) {
             let line = lines.recv_timeout(deadline.saturating_duration_since(Instant::now()))?;
@@ -185,8 +194,8 @@ impl Seen {
 }
 
 /// Starts the workers and the orders, kills one worker, and looks at what became of it.
-async fn run(url: &str, schema: &str) -> Result<(), Box<dyn Error>> {
-    let client = Client::new(open(url, schema).await?);
+async fn run(url: &str, schema: &str) -> Result<()> {
+    let app = Builder::on_store(open(url, schema).await?).client_only().await?;
     let (said, lines) = channel();
     let mut workers = Vec::new();
     for name in ["A", KILLED, "C"] {
@@ -196,7 +205,7 @@ async fn run(url: &str, schema: &str) -> Result<(), Box<dyn Error>> {
     seen.until(&lines, |seen| seen.up == 3)?;
     for n in 0..ORDERS {
         let order = format!("order-{n}");
-        client.start_orchestration(&order, "ProcessOrder", &order).await?;
+        app.start(process_order, &order, order.clone()).await?;
     }
     seen.until(&lines, |seen| !seen.held.is_empty())?;
     for worker in workers.iter_mut().filter(|worker| worker.name == KILLED) {
@@ -209,10 +218,10 @@ async fn run(url: &str, schema: &str) -> Result<(), Box<dyn Error>> {
     seen.until(&lines, |seen| seen.held.iter().all(|step| seen.taken.contains_key(step)))?;
     for n in 0..ORDERS {
         let order = format!("order-{n}");
-        let by: String = client.wait_for_orchestration_typed(&order, PATIENCE).await??;
-        say(&format!("{order} is complete; its steps were run by {by}"));
-        if by.split(' ').count() != STEPS.len() {
-            return Err(format!("{order} does not have {} steps", STEPS.len()).into());
+        let by = app.handle(process_order, &order).result_within(PATIENCE).await?;
+        say(&format!("{order} is complete; its steps were run by {}", by.join(" ")));
+        if by.len() != STEPS {
+            return Err(format!("{order} does not have {STEPS} steps").into());
         }
     }
     for ((order, step), worker) in &seen.taken {
@@ -222,7 +231,7 @@ async fn run(url: &str, schema: &str) -> Result<(), Box<dyn Error>> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<()> {
     if let Ok(worker) = std::env::var(NAME) {
         return work(worker).await;
     }

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::admin::instances as admin;
 use crate::admin::set_aside::{self, SetAsideItem};
+use crate::clock_steps;
 use crate::connections::connection::{Conn, Manager, Pooled, Target};
 use crate::connections::requirements;
 use crate::connections::schema;
@@ -108,6 +109,7 @@ impl PostgresProvider {
         let mut store =
             Self { inbox, large, pool, waiters, endings, memory, counters, options, tasks, sending };
         store.drop_expired().await?;
+        store.make_ready().await?;
         store.start(target, conn);
         Ok(store)
     }
@@ -133,6 +135,17 @@ impl PostgresProvider {
         let now = to_column(admin::now_ms(&conn, self.manual()).await.map_err(failed)?);
         let expired = conn.execute(flush::EXPIRE_EARLY, &[&early_cutoff(now)]).await.map_err(failed)?;
         self.counters.report(&Effects { expired, ..Effects::at(now) });
+        Ok(())
+    }
+
+    /// Makes ready what was stored while the server's clock was ahead.
+    async fn make_ready(&self) -> Result<(), ProviderError> {
+        let conn = self.conn("open").await?;
+        let failed = |fault: Fault| fault.into_error("open");
+        if clock_steps::is_ahead(&conn, self.manual()).await.map_err(failed)? {
+            // What another transaction holds is looked at by that one.
+            clock_steps::make_ready(&conn, self.manual()).await.map_err(failed)?;
+        }
         Ok(())
     }
 

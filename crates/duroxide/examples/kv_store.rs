@@ -1,34 +1,28 @@
-//! A counter in the KV store of an instance: it survives continue-as-new, and a client waits for it.
+//! A counter in the KV store of an instance: it survives continue-as, and a client waits for it.
+//!
+//! Run it with `cargo run -p duroxide --example kv_store`.
 
-use std::sync::Arc;
-use std::time::Duration;
+use duroxide::prelude::*;
 
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::runtime::Runtime;
-use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
+#[duroxide::orchestration]
+async fn count(ctx: OrchestrationContext, rounds: u64) -> Result<u64> {
+    let counted = ctx.get_kv_value_typed::<u64>("count")?.unwrap_or(0) + 1;
+    ctx.set_kv_value_typed("count", &counted);
+    ctx.set_custom_status(format!("counted {counted}"));
+    if counted < rounds {
+        return ctx.continue_as(count, rounds).await;
+    }
+    ctx.set_kv_value("done", "yes");
+    Ok(counted)
+}
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("Count", |ctx: OrchestrationContext, _input: String| async move {
-            let count: u64 = ctx.get_kv_value_typed("count")?.unwrap_or(0);
-            ctx.set_kv_value_typed("count", &(count + 1));
-            ctx.set_custom_status(format!("counted {}", count + 1));
-            if count < 2 {
-                ctx.continue_as_new("").await?;
-            }
-            ctx.set_kv_value("done", "yes");
-            Ok(String::new())
-        })
-        .build();
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let activities = ActivityRegistry::builder().build();
-    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
-    let client = Client::new(store);
-    client.start_orchestration("counter", "Count", "").await?;
+async fn main() -> Result<()> {
+    let app = Duroxide::open("sqlite::memory:").await?;
+    let run = app.start(count, "counter", 3).await?;
+    let client = app.client();
     assert_eq!(client.wait_for_kv_value("counter", "done", Duration::from_secs(10)).await?, "yes");
     assert_eq!(client.get_kv_value_typed::<u64>("counter", "count").await?, Some(3));
-    runtime.shutdown(None).await;
-    Ok(())
+    assert_eq!(run.result().await?, 3);
+    app.shutdown().await
 }

@@ -7,42 +7,62 @@
 //! store had recorded before the crash with what ran afterwards, and fails if a recorded step ran again.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::fs::{OpenOptions, read_to_string};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::sync::Arc;
-use std::time::Duration;
 
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::runtime::Runtime;
-use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{
-    ActivityContext, Client, Event, EventKind, OrchestrationContext, OrchestrationRegistry, RuntimeOptions,
-};
+use duroxide::prelude::*;
+use duroxide::{Event, EventKind};
 
 const ORDER: &str = "order-42";
-const STEPS: [&str; 5] = ["ReserveStock", "ChargeCard", "Pack", "Ship", "SendReceipt"];
-const CRASHES_IN: &str = "Pack";
+const STEPS: [&str; 5] = ["reserve_stock", "charge_card", "pack", "ship", "send_receipt"];
+const CRASHES_IN: &str = "pack";
 
 /// How long a step stays locked by a process that has died. The default of 30 s suits a real system; here
 /// nobody wants to watch that long.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The order. It reads like any async function; what makes it durable is that each step is recorded.
-async fn process_order(ctx: OrchestrationContext, order: String) -> Result<String, String> {
-    let reservation = ctx.schedule_activity("ReserveStock", order.as_str()).await?;
-    let payment = ctx.schedule_activity("ChargeCard", order.as_str()).await?;
-    let parcel = ctx.schedule_activity("Pack", reservation).await?;
-    let tracking = ctx.schedule_activity("Ship", parcel).await?;
-    ctx.schedule_activity("SendReceipt", format!("{payment}, {tracking}")).await
+#[duroxide::orchestration]
+async fn process_order(ctx: OrchestrationContext, order: String) -> Result<String> {
+    let reservation = ctx.call(reserve_stock, order.clone()).await?;
+    let payment = ctx.call(charge_card, order).await?;
+    let parcel = ctx.call(pack, reservation).await?;
+    let tracking = ctx.call(ship, parcel).await?;
+    Ok(ctx.call(send_receipt, format!("{payment}, {tracking}")).await?)
 }
 
-/// One step. It notes in a file outside the store that it ran, as a warehouse or a bank would.
-async fn run_step(process: Process, ctx: ActivityContext, input: String) -> Result<String, String> {
-    let step = ctx.activity_name().to_string();
-    process.note(&step).map_err(|error| error.to_string())?;
+#[duroxide::activity]
+async fn reserve_stock(ctx: ActivityContext, order: String) -> Result<String> {
+    run_step(&ctx, &order)
+}
+
+#[duroxide::activity]
+async fn charge_card(ctx: ActivityContext, order: String) -> Result<String> {
+    run_step(&ctx, &order)
+}
+
+#[duroxide::activity]
+async fn pack(ctx: ActivityContext, reservation: String) -> Result<String> {
+    run_step(&ctx, &reservation)
+}
+
+#[duroxide::activity]
+async fn ship(ctx: ActivityContext, parcel: String) -> Result<String> {
+    run_step(&ctx, &parcel)
+}
+
+#[duroxide::activity]
+async fn send_receipt(ctx: ActivityContext, what: String) -> Result<String> {
+    run_step(&ctx, &what)
+}
+
+/// What every step does: it notes in a file outside the store that it ran, as a warehouse or a bank would.
+fn run_step(ctx: &ActivityContext, input: &str) -> Result<String> {
+    let process = ctx.state::<Process>();
+    let step = ctx.activity_name();
+    process.note(step)?;
     if process.number == 1 && step == CRASHES_IN {
         say(&format!("process 1: {step} begins ... and the process aborts"));
         std::process::abort();
@@ -53,33 +73,23 @@ async fn run_step(process: Process, ctx: ActivityContext, input: String) -> Resu
 }
 
 /// What each of the two processes does. Both run exactly this; only the number differs.
-async fn work(process: Process) -> Result<(), Box<dyn Error>> {
-    say(&format!("process {}: starts, pid {}", process.number, std::process::id()));
-    let mut activities = ActivityRegistry::builder();
-    for step in STEPS {
-        let process = process.clone();
-        activities = activities.register(step, move |ctx, input| run_step(process.clone(), ctx, input));
-    }
-    let orchestrations = OrchestrationRegistry::builder().register("ProcessOrder", process_order).build();
+async fn work(process: Process) -> Result<()> {
+    let number = process.number;
+    say(&format!("process {number}: starts, pid {}", std::process::id()));
     let options = RuntimeOptions {
         worker_lock_timeout: LOCK_TIMEOUT,
         worker_lock_renewal_buffer: LOCK_TIMEOUT / 2,
         ..Default::default()
     };
-    let store = Arc::new(open(&process.directory).await?);
-    let runtime =
-        Runtime::start_with_options(store.clone(), activities.build(), orchestrations, options).await;
-    let client = Client::new(store);
-    // Starting an id that exists changes nothing, so both processes may ask for the order.
-    client.start_orchestration(ORDER, "ProcessOrder", ORDER).await?;
-    let receipt: String = client.wait_for_orchestration_typed(ORDER, Duration::from_secs(30)).await??;
-    say(&format!("process {}: the order is done: {receipt}", process.number));
-    runtime.shutdown(None).await;
-    Ok(())
+    let url = url(&process.directory);
+    let app = Duroxide::builder(url).state(process).options(options).start().await?;
+    // Starting an id that exists attaches to it, so both processes may ask for the order.
+    let receipt = app.run(process_order, ORDER, ORDER.to_string()).await?;
+    say(&format!("process {number}: the order is done: {receipt}"));
+    app.shutdown().await
 }
 
 /// One of the two processes, and where the store and the notes are.
-#[derive(Clone)]
 struct Process {
     number: u32,
     directory: PathBuf,
@@ -95,13 +105,12 @@ impl Process {
     }
 }
 
-async fn open(directory: &Path) -> Result<SqliteProvider, Box<dyn Error>> {
-    let path = directory.join("orders.db");
-    Ok(SqliteProvider::new(&format!("sqlite:{}", path.display()), None).await?)
+fn url(directory: &Path) -> String {
+    format!("sqlite:{}", directory.join("orders.db").display())
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
         [number, directory] => {
@@ -113,7 +122,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Starts one process after the other and checks what they did.
-async fn watch() -> Result<(), Box<dyn Error>> {
+async fn watch() -> Result<()> {
     let directory = tempfile::tempdir()?;
     say("An order has five steps. Process 1 will crash in the third one.\n");
 
@@ -126,7 +135,7 @@ async fn watch() -> Result<(), Box<dyn Error>> {
     let recorded = recorded_steps(&history(directory.path()).await?);
     say(&format!("The file has recorded: {}.", recorded.join(", ")));
     say(&format!(
-        "{CRASHES_IN} is still locked by process 1. The lock expires after {} s, then anybody may take it.\n",
+        "{CRASHES_IN} is still locked by process 1. The lock expires after {} s, then any process may take it.\n",
         LOCK_TIMEOUT.as_secs()
     ));
 
@@ -140,9 +149,9 @@ fn start(number: u32, directory: &Path) -> std::io::Result<ExitStatus> {
     Command::new(std::env::current_exe()?).arg(number.to_string()).arg(directory).status()
 }
 
-async fn history(directory: &Path) -> Result<Vec<Event>, Box<dyn Error>> {
-    let client = Client::new(Arc::new(open(directory).await?));
-    Ok(client.read_execution_history(ORDER, 1).await?)
+async fn history(directory: &Path) -> Result<Vec<Event>> {
+    let app = Duroxide::client_only(url(directory)).await?;
+    Ok(app.handle(process_order, ORDER).history().await?)
 }
 
 /// The steps whose result is in the history, in its order.
@@ -164,8 +173,8 @@ fn recorded_steps(history: &[Event]) -> Vec<String> {
         .collect()
 }
 
-/// Prints who ran what, and fails if a step ran in process 2 although process 1 had recorded it.
-fn check(recorded: &[String], notes: &str) -> Result<(), Box<dyn Error>> {
+/// Prints which process ran what, and fails if a step ran in process 2 although process 1 had recorded it.
+fn check(recorded: &[String], notes: &str) -> Result<()> {
     let runs =
         |number: u32, step: &str| notes.lines().filter(|line| *line == format!("{number} {step}")).count();
     say(&format!("\n{:<14}{:<12}{:<12}{}", "step", "process 1", "process 2", "recorded before the crash"));

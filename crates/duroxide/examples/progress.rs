@@ -2,22 +2,15 @@
 //!
 //! Run it with `cargo run -p duroxide --example progress`.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::runtime::Runtime;
-use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
+use duroxide::Builder;
+use duroxide::prelude::*;
+use duroxide::providers::Provider;
 use tokio::sync::Notify;
 
 const ROWS: u64 = 100;
-
-async fn export(ctx: OrchestrationContext, table: String) -> Result<String, String> {
-    ctx.schedule_activity("Copy", table).await
-}
 
 /// Counts the rows that were copied, by all attempts together.
 #[derive(Default)]
@@ -26,45 +19,48 @@ struct Copied {
     half: Notify,
 }
 
-async fn copy(ctx: ActivityContext, table: String, copied: Arc<Copied>) -> Result<String, String> {
+#[duroxide::activity]
+async fn copy(ctx: ActivityContext, table: String) -> Result<String> {
+    let copied = ctx.state::<Arc<Copied>>();
     let done: u64 = ctx.last_progress().and_then(|row| row.parse().ok()).unwrap_or(0);
     for row in done..ROWS {
         copied.rows.fetch_add(1, Ordering::SeqCst);
-        // What was recorded is not done again. An error means that nobody waits any more, or that the store failed.
-        ctx.heartbeat((row + 1).to_string()).await.map_err(|error| error.to_string())?;
+        // What was recorded is not done again. An error means that the result is not wanted any more, or that the store failed.
+        ctx.heartbeat((row + 1).to_string()).await?;
         if row + 1 == ROWS / 2 && done == 0 {
             copied.half.notify_one();
             ctx.cancelled().await;
-            return Err("interrupted".to_string());
+            return Err("interrupted".into());
         }
     }
     Ok(format!("{table}: {ROWS} rows, the last attempt began at row {done}"))
 }
 
-async fn node(store: Arc<SqliteProvider>, copied: Arc<Copied>) -> Arc<Runtime> {
-    let activities = ActivityRegistry::builder()
-        .register("Copy", move |ctx: ActivityContext, table: String| copy(ctx, table, copied.clone()))
-        .build();
-    let orchestrations = OrchestrationRegistry::builder().register("Export", export).build();
-    Runtime::start_with_store(store, activities, orchestrations).await
+#[duroxide::orchestration]
+async fn export(ctx: OrchestrationContext, table: String) -> Result<String> {
+    Ok(ctx.call(copy, table).await?)
+}
+
+async fn node(store: Arc<dyn Provider>, copied: Arc<Copied>) -> Result<Duroxide, OpenError> {
+    Builder::on_store(store).state(copied).start().await
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
+async fn main() -> Result<()> {
+    let store = duroxide::open_store("sqlite::memory:").await?;
     let copied = Arc::new(Copied::default());
-    let first = node(store.clone(), copied.clone()).await;
-    let client = Client::new(store.clone());
-    client.start_orchestration("export-1", "Export", "orders").await?;
+    let first = node(store.clone(), copied.clone()).await?;
+    first.start(export, "export-1", "orders".to_string()).await?;
 
     copied.half.notified().await;
     say("half is copied; the node is shut down in the middle of the activity");
-    first.shutdown(Some(0)).await;
+    if let Some(runtime) = first.runtime() {
+        runtime.clone().shutdown(Some(0)).await;
+    }
 
-    let second = node(store, copied.clone()).await;
-    let result: String = client.wait_for_orchestration_typed("export-1", Duration::from_secs(30)).await??;
-    say(&result);
-    second.shutdown(None).await;
+    let second = node(store, copied.clone()).await?;
+    say(&second.handle(export, "export-1").result().await?);
+    second.shutdown().await?;
     if copied.rows.load(Ordering::SeqCst) == ROWS { Ok(()) } else { Err("rows were copied twice".into()) }
 }
 

@@ -1,41 +1,54 @@
 //! An activity that fails twice is tried again, with every attempt and delay in the history.
+//!
+//! Run it with `cargo run -p duroxide --example retry`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::runtime::Runtime;
-use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{
-    ActivityContext, BackoffStrategy, Client, OrchestrationContext, OrchestrationRegistry, RetryPolicy,
-};
+use duroxide::prelude::*;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+enum PayError {
+    #[error("the bank is busy")]
+    Busy,
+    #[error("the card is declined")]
+    Declined,
+}
+
+/// Counts how often it was asked.
+#[derive(Default)]
+struct Bank {
+    asked: AtomicU32,
+}
+
+#[duroxide::activity]
+async fn charge(ctx: ActivityContext, cents: u64) -> Result<String, PayError> {
+    let asked = ctx.state::<Bank>().asked.fetch_add(1, Ordering::SeqCst) + 1;
+    match (asked, cents) {
+        (1 | 2, _) => Err(PayError::Busy),
+        (_, 0) => Err(PayError::Declined),
+        (_, cents) => Ok(format!("charged {cents}")),
+    }
+}
+
+#[duroxide::orchestration]
+async fn order(ctx: OrchestrationContext, cents: u64) -> Result<String, CallError<PayError>> {
+    let backoff = BackoffStrategy::Fixed { delay: Duration::from_millis(50) };
+    ctx.call(charge, cents)
+        .start_to_close(Duration::from_secs(30))
+        .retry(RetryPolicy::new(5).with_backoff(backoff))
+        .retry_if(|error: &PayError| matches!(error, PayError::Busy))
+        .await
+}
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let runs = Arc::new(AtomicU32::new(0));
-    let activities = ActivityRegistry::builder()
-        .register("Charge", move |_ctx: ActivityContext, amount: String| {
-            let run = runs.fetch_add(1, Ordering::SeqCst) + 1;
-            async move {
-                if run < 3 { Err("the bank is busy".to_string()) } else { Ok(format!("charged {amount}")) }
-            }
-        })
-        .build();
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("Order", |ctx: OrchestrationContext, amount: String| async move {
-            let policy = RetryPolicy::new(5)
-                .with_timeout(Duration::from_secs(30))
-                .with_backoff(BackoffStrategy::Fixed { delay: Duration::from_millis(50) });
-            ctx.schedule_activity_with_retry("Charge", amount, policy).await
-        })
-        .build();
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
-    let client = Client::new(store);
-    client.start_orchestration("order-1", "Order", "42").await?;
-    let output = client.wait_for_orchestration_typed::<String>("order-1", Duration::from_secs(10)).await??;
-    assert_eq!(output, "charged 42");
-    runtime.shutdown(None).await;
-    Ok(())
+async fn main() -> Result<()> {
+    let app = Duroxide::builder("sqlite::memory:").state(Bank::default()).start().await?;
+    assert_eq!(app.run(order, "order-1", 42).await?, "charged 42");
+    // What the predicate does not name is not tried again.
+    let declined = app.run(order, "order-2", 0).await;
+    let is_declined =
+        matches!(&declined, Err(RunError::Call(CallError::App(CallError::App(PayError::Declined)))));
+    assert!(is_declined, "{declined:?}");
+    app.shutdown().await
 }

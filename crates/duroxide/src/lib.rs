@@ -38,11 +38,13 @@
 //! |---|---|
 //! | `sqlite`, default | `providers::sqlite`: the crate `duroxide-sqlite` |
 //! | `postgres` | `providers::postgres`: the crate `duroxide-postgres` |
-//! | `macros`, default | the attributes `activity` and `orchestration`, and the list of handlers that they fill |
+//! | `macros`, default | the attributes `activity` and `orchestration`, and the list of handlers that they fill; with `testing` also `test` |
 //! | `logging`, default | [`runtime::observability::init_logging`] |
 //! | `provider-test` | `provider_validation`: the contract of stores as tests |
 //! | `test-hooks` | `testing`: a store that fails as told |
 //! | `testing` | `testing::TestEnv`: tests of programs in virtual time |
+//! | `test` | `provider-test` and `test-hooks` |
+//! | `replay-version-test` | nothing: for programs that name it |
 
 pub mod app;
 pub mod client;

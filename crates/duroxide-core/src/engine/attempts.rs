@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::commands::record;
-use super::context::duration_ms;
+use super::carry_out::record;
 use super::execution::{Execution, Pass, Stop};
+use super::schedule_calls::duration_ms;
 use super::slot::{Resolution, RetryOf, Slot};
 use crate::model::{EventKind, RecordedPolicy, RetriedCall, RetryPolicy};
 

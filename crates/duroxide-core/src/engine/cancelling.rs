@@ -7,13 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::context::duration_ms;
+use super::commands::{Command, Schedule};
+use super::desk::Desk;
 use super::execution::{Execution, Pass, Stop};
-use super::slot::{Command, Desk, Resolution, Schedule, Slot};
+use super::schedule_calls::duration_ms;
+use super::slot::{Resolution, Slot};
 use super::turn::DropReason;
 use super::{DurableFuture, OrchestrationContext};
 use crate::model::limits::MAX_STOP_WAIT_MS;
@@ -75,8 +78,10 @@ impl OrchestrationContext {
     ///
     /// After a cancel the future is dropped, which gives up what it scheduled. The scope waits until the workers have let go
     /// of its activities, so that what undoes their effects does not overtake them, and gives [`Cancelled`].
+    #[track_caller]
     pub fn cancellable<F: Future>(&self, future: F) -> Cancellable<F> {
-        Cancellable { desk: self.desk.clone(), scope: None, state: ScopeState::Runs(Box::pin(future)) }
+        let state = ScopeState::Runs(Box::pin(future));
+        Cancellable { desk: self.desk.clone(), scope: None, state, at: Location::caller() }
     }
 }
 
@@ -87,6 +92,8 @@ pub struct Cancellable<F> {
     /// Its number, once it was polled.
     scope: Option<u64>,
     state: ScopeState<F>,
+    /// The line of the program that opened it.
+    at: &'static Location<'static>,
 }
 
 enum ScopeState<F> {
@@ -110,7 +117,7 @@ impl<F: Future> Future for Cancellable<F> {
             // Drops the future: what it scheduled is given up before the scope begins to wait.
             this.state = ScopeState::Done;
             this.desk.leave_scope(&mut this.scope);
-            let slot = Slot::new(false);
+            let slot = Slot::for_line(this.at);
             this.desk.push(Command::AwaitStops { slot: slot.clone() });
             let stopped = DurableFuture::scheduled(slot, this.desk.clone(), |_| ());
             this.state = ScopeState::Stops { stopped, reason };
@@ -185,7 +192,8 @@ impl Execution {
         let Some(policy) = policy.filter(|_| self.desk.cancel_scopes(reason)) else {
             return Err(Stop::Failed(ErrorDetails::cancelled(reason)));
         };
-        let deadline = Slot::new(false);
+        // A cancel has no line of its own: the program stands behind its last command.
+        let deadline = Slot::for_line(self.last_command.unwrap_or(Location::caller()));
         let what = Schedule::Timer { delay_ms: duration_ms(policy.compensate_within) };
         self.desk.push(Command::Schedule { slot: deadline.clone(), what });
         self.cancelling.begun = Some(Begun { reason: reason.to_string(), deadline });
@@ -222,7 +230,7 @@ impl Execution {
             slot.resolve(Resolution { value: Ok(String::new()), arrival: 0 });
             return Ok(());
         }
-        let timer = Slot::new(false);
+        let timer = Slot::for_line(slot.at());
         self.schedule_timer(timer.clone(), MAX_STOP_WAIT_MS, pass)?;
         self.cancelling.waits.push(StopWait { slot, activities, timer });
         Ok(())

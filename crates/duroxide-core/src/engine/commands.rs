@@ -1,525 +1,128 @@
-//! Carrying out what the program did: each command is recorded, and acted on if it is new.
+//! What a program did, as the engine is told of it.
 
-use super::execution::{Execution, Pass, Stop};
-use super::guid::guid;
-use super::mismatch::{unexpected_event, version_mismatch};
-use super::patches;
-use super::record_state::{clear_kv, set_custom_status};
-use super::schedules::ScheduleKind;
-use super::slot::{
-    CallOptions, Command, Failed, Issued, Resolution, RetryRequest, Schedule, Slot, Syscall, TotalTimeout,
-};
-use super::subscriptions::Delivery;
-use super::tape::Recorded;
-use crate::model::limits::{MAX_INSTANCE_ID_BYTES, MAX_SCHEDULES_PER_TURN, MAX_TAG_NAME_BYTES};
-use crate::model::{
-    EventKind, INITIAL_EXECUTION_ID, ScheduledActivityIdentifier, WorkItem, auto_child_id,
-    build_child_instance_id, check_name, check_payload, check_root_instance_id, check_session_id,
-    check_version,
-};
+use std::panic::Location;
 use std::sync::Arc;
 
-/// Why a program no longer waits for something: it dropped the future.
-const DROPPED_FUTURE: &str = "dropped_future";
-/// What a child is told when its parent dropped the future.
-const PARENT_DROPPED: &str = "parent dropped sub-orchestration future";
+use super::slot::Slot;
+use crate::model::{KvEntry, RetryPolicy};
 
-/// The latest time that every store can keep: signed 64 bits of milliseconds.
-const LATEST_MS: u64 = i64::MAX.cast_unsigned();
+/// What the program did since the engine last looked, in the order in which it did it.
+pub(super) enum Command {
+    /// Scheduled something.
+    Schedule { slot: Arc<Slot>, what: Schedule },
+    /// Dropped a durable future before it took its result.
+    Drop { slot: Arc<Slot> },
+    /// An activity that the program waited for did not begin in time.
+    GiveUp { slot: Arc<Slot> },
+    /// Started an instance that it does not wait for.
+    Detach { name: String, version: Option<String>, instance: String, input: String },
+    /// Asked for the next execution, with the custom status at that moment.
+    ContinueAsNew { input: String, version: Option<String>, custom_status: Option<String> },
+    /// Set its custom status, or took it back.
+    SetCustomStatus { status: Option<String> },
+    /// Set a value of its KV store, which then had so many keys.
+    SetKv { key: String, entry: KvEntry, key_count: usize },
+    /// Removed a value of its KV store, or what was none.
+    ClearKv { key: String, was_set: bool },
+    /// Emptied its KV store.
+    ClearAllKv,
+    /// Goes the way of a patch.
+    MarkPatch { id: String },
+    /// Passed the place of a patch that has no old way any more.
+    DeprecatePatch { id: String },
+    /// Waits until workers have let go of what was given up just before.
+    AwaitStops { slot: Arc<Slot> },
+    /// Called a function that has no name on this node.
+    Unnamed { text: String },
+    /// Broke a rule that only the engine can report.
+    Violate { message: String },
+}
 
-impl Execution {
-    pub(super) fn carry_out(&mut self, commands: Vec<Issued>, pass: &mut Pass<'_>) -> Result<(), Stop> {
-        for Issued { command, at } in commands {
-            self.last_command = Some(at);
-            self.carry_out_one(command, pass).map_err(|stop| stop.caused_at(at))?;
-            self.check_history_length(pass)?;
-        }
-        Ok(())
+/// A command with the line of the program that gave it.
+pub(super) struct Issued {
+    pub(super) command: Command,
+    pub(super) at: &'static Location<'static>,
+}
+
+impl Issued {
+    /// `at` is where the command was given; what is about a schedule is told by the line of the schedule.
+    pub(super) fn new(command: Command, at: &'static Location<'static>) -> Self {
+        let at = match &command {
+            Command::Schedule { slot, .. }
+            | Command::Drop { slot }
+            | Command::GiveUp { slot }
+            | Command::AwaitStops { slot } => slot.at(),
+            Command::Detach { .. }
+            | Command::ContinueAsNew { .. }
+            | Command::SetCustomStatus { .. }
+            | Command::SetKv { .. }
+            | Command::ClearKv { .. }
+            | Command::ClearAllKv
+            | Command::MarkPatch { .. }
+            | Command::DeprecatePatch { .. }
+            | Command::Unnamed { .. }
+            | Command::Violate { .. } => at,
+        };
+        Self { command, at }
     }
+}
 
-    fn carry_out_one(&mut self, command: Command, pass: &mut Pass<'_>) -> Result<(), Stop> {
-        match command {
-            Command::Schedule { slot, what } => self.schedule(slot, what, pass),
-            Command::Drop { slot } => self.cancel(&slot, pass),
-            Command::GiveUp { slot } => self.give_up(&slot, pass),
-            Command::Detach { name, version, instance, input } => {
-                self.detach(name, version, instance, input, pass)
-            }
-            Command::ContinueAsNew { input, version, custom_status } => {
-                let stop = continue_as_new(input, version, custom_status, pass);
-                Err(self.cancelled().filter(|_| !pass.tape.is_replaying()).unwrap_or(stop))
-            }
-            Command::SetCustomStatus { status } => set_custom_status(status, pass),
-            Command::SetKv { key, entry, key_count } => self.set_kv(key, entry, key_count, pass),
-            Command::ClearKv { key, was_set } => clear_kv(key, was_set, pass),
-            Command::ClearAllKv => record(pass, None, EventKind::KeyValuesCleared).map(drop),
-            Command::MarkPatch { id } => patches::mark(id, pass),
-            Command::DeprecatePatch { id } => {
-                patches::deprecate(&id, pass);
-                Ok(())
-            }
-            Command::AwaitStops { slot } => self.await_stops(slot, pass),
-            Command::Unnamed { text } => Err(Stop::Unnamed(text)),
-            Command::Violate { message } => Err(Stop::violation(message)),
-        }
-    }
-
-    fn schedule(&mut self, slot: Arc<Slot>, what: Schedule, pass: &mut Pass<'_>) -> Result<(), Stop> {
-        match what {
-            Schedule::Activity { name, input, session_id } => {
-                let options = slot.take_call_options();
-                let session_id = session_id.or_else(|| slot.session_id());
-                self.schedule_activity(slot.clone(), name, input, session_id, pass)?;
-                options.map_or(Ok(()), |options| self.record_call_options(&slot, *options, pass))
-            }
-            Schedule::Syscall(syscall) => self.call_system(slot, syscall, pass),
-            Schedule::Timer { delay_ms } => self.schedule_timer(slot, delay_ms, pass),
-            Schedule::Wait { name } => {
-                check_new(pass, || check_name("event name", &name))?;
-                let recorded = record(pass, None, EventKind::ExternalSubscribed { name: name.clone() })?;
-                self.open(recorded, ScheduleKind::Wait, slot, name.clone(), pass)?;
-                let delivery = self.events.subscribe(&name, recorded.event_id);
-                self.deliver(ScheduleKind::Wait, delivery);
-                Ok(())
-            }
-            Schedule::Dequeue { queue } => {
-                check_new(pass, || check_name("queue name", &queue))?;
-                let recorded = record(pass, None, EventKind::QueueSubscribed { name: queue.clone() })?;
-                self.open(recorded, ScheduleKind::Dequeue, slot, queue.clone(), pass)?;
-                let delivery = self.queues.subscribe(&queue, recorded.event_id);
-                self.deliver(ScheduleKind::Dequeue, delivery);
-                Ok(())
-            }
-            Schedule::Child { name, version, instance, input } => {
-                let options = slot.take_call_options().unwrap_or_default();
-                if let Some(cause) = options.refused {
-                    slot.resolve(Resolution { value: Err(Failed::new(cause)), arrival: 0 });
-                    return Ok(());
-                }
-                self.schedule_child(slot, name, version, instance.or(options.child_id), input, pass)
-            }
-            Schedule::KvOf { instance, key } => self.ask_for_kv(slot, instance, key, pass),
-            Schedule::RetryPolicy { policy, first, timer } => {
-                self.record_retry_policy(&slot, policy, &first, timer, pass)
-            }
-        }
-    }
-
-    /// Records what a call by function was given besides, right behind its schedule.
-    fn record_call_options(
-        &mut self,
-        slot: &Slot,
-        options: CallOptions,
-        pass: &mut Pass<'_>,
-    ) -> Result<(), Stop> {
-        if let Some(RetryRequest { policy, recorded, timer }) = options.retry {
-            self.record_retry_policy(&recorded, policy, slot, Some(timer), pass)?;
-        }
-        if let Some(TotalTimeout { limit_ms, timer }) = options.total {
-            self.schedule_timer(timer, limit_ms, pass)?;
-        }
-        Ok(())
-    }
-
-    fn schedule_activity(
-        &mut self,
-        slot: Arc<Slot>,
+/// Something that a program can schedule and wait for.
+pub(super) enum Schedule {
+    Activity {
         name: String,
         input: String,
         session_id: Option<String>,
-        pass: &mut Pass<'_>,
-    ) -> Result<(), Stop> {
-        let tag = slot.tag();
-        check_new(pass, || {
-            check_name("activity name", &name)?;
-            check_payload(&format!("input of activity '{name}'"), &input)?;
-            check_session_id(&name, session_id.as_deref().unwrap_or_default())?;
-            check_tag(&name, tag.as_deref())
-        })?;
-        let kind = EventKind::ActivityScheduled {
-            name: name.clone(),
-            input: input.clone(),
-            session_id: session_id.clone(),
-            tag: tag.clone(),
-        };
-        let asked = slot.deadlines();
-        let retried = slot.retry_of().map(|retry| self.retried_call(&retry));
-        let named = retried.filter(|_| self.identity.behaviour.later_attempts_name_the_first());
-        let recorded = record(pass, named.map(|retried| retried.first_id), kind)?;
-        self.open(recorded, ScheduleKind::Activity, slot.clone(), String::new(), pass)?;
-        let deadlines = self.record_deadlines(recorded, &name, asked, pass)?;
-        slot.record_deadlines(deadlines);
-        if recorded.is_new {
-            let instance = self.identity.instance.clone();
-            let (execution_id, id) = (self.identity.execution_id, recorded.event_id);
-            let reports_stop = self.cancelling.policy.is_some();
-            let is_plain = deadlines.is_empty() && retried.is_none() && !reports_stop;
-            pass.actions.worker_items.push(if is_plain {
-                WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag }
-            } else {
-                WorkItem::ActivityExecuteWithin {
-                    instance,
-                    execution_id,
-                    id,
-                    name,
-                    input,
-                    session_id,
-                    tag,
-                    deadlines,
-                    retried,
-                    reports_stop,
-                }
-            });
-        }
-        Ok(())
-    }
-
-    /// A value that the engine provides: asked for and answered in the same turn.
-    fn call_system(&mut self, slot: Arc<Slot>, syscall: Syscall, pass: &mut Pass<'_>) -> Result<(), Stop> {
-        let kind = EventKind::ActivityScheduled {
-            name: syscall.name().to_string(),
-            input: String::new(),
-            session_id: None,
-            tag: None,
-        };
-        let recorded = record(pass, None, kind)?;
-        let id = recorded.event_id;
-        self.open(recorded, ScheduleKind::Activity, slot, String::new(), pass)?;
-        let result = match pass.tape.peek() {
-            Some(next) => {
-                let EventKind::ActivityCompleted { result } = &next.kind else { return Ok(()) };
-                if next.source_event_id != Some(id) {
-                    // A history written by hand may answer later; then the answer is admitted like any other.
-                    return Ok(());
-                }
-                pass.tape.take();
-                result.clone()
-            }
-            None => {
-                let result = match syscall {
-                    Syscall::NewGuid => guid(pass.tape.entropy, id),
-                    Syscall::UtcNow => pass.tape.now_ms.to_string(),
-                };
-                pass.tape.append(Some(id), EventKind::ActivityCompleted { result: result.clone() });
-                result
-            }
-        };
-        self.resolve(id, ScheduleKind::Activity, Resolution { value: Ok(result), arrival: 0 });
-        Ok(())
-    }
-
-    pub(super) fn schedule_timer(
-        &mut self,
-        slot: Arc<Slot>,
+    },
+    Syscall(Syscall),
+    Timer {
         delay_ms: u64,
-        pass: &mut Pass<'_>,
-    ) -> Result<(), Stop> {
-        let fire_at_ms = pass.tape.now_ms.saturating_add(delay_ms).min(LATEST_MS);
-        let recorded = record(pass, None, EventKind::TimerCreated { fire_at_ms })?;
-        self.open(recorded, ScheduleKind::Timer, slot, String::new(), pass)?;
-        if recorded.is_new {
-            pass.actions.orchestrator_items.push(WorkItem::TimerFired {
-                instance: self.identity.instance.clone(),
-                execution_id: self.identity.execution_id,
-                id: recorded.event_id,
-                fire_at_ms,
-            });
-        }
-        Ok(())
-    }
-
-    fn schedule_child(
-        &mut self,
-        slot: Arc<Slot>,
+    },
+    Wait {
+        name: String,
+    },
+    Dequeue {
+        queue: String,
+    },
+    Child {
         name: String,
         version: Option<String>,
         instance: Option<String>,
         input: String,
-        pass: &mut Pass<'_>,
-    ) -> Result<(), Stop> {
-        let identity = self.identity.clone();
-        let child_id = instance.unwrap_or_else(|| {
-            let execution_id = self.desk.view(|view| view.execution_id);
-            auto_child_id(execution_id, pass.tape.next_event_id())
-        });
-        let instance = build_child_instance_id(&identity.instance, &child_id);
-        let recorded_id =
-            if identity.behaviour.generated_child_ids_are_short() { child_id } else { instance.clone() };
-        check_new(pass, || {
-            check_name("orchestration name", &name)?;
-            check_payload(&format!("input of sub-orchestration '{name}'"), &input)?;
-            check_child_id_length(&instance)
-        })?;
-        let kind = EventKind::SubOrchestrationScheduled {
-            name: name.clone(),
-            instance: recorded_id,
-            input: input.clone(),
-        };
-        let recorded = record(pass, None, kind)?;
-        record_version(pass, recorded, version.as_deref())?;
-        self.open(recorded, ScheduleKind::Child, slot, instance.clone(), pass)?;
-        if recorded.is_new {
-            pass.actions.orchestrator_items.push(WorkItem::StartOrchestration {
-                instance,
-                orchestration: name,
-                input,
-                version,
-                parent_instance: Some(identity.instance.clone()),
-                parent_id: Some(recorded.event_id),
-                parent_execution_id: Some(identity.execution_id),
-                execution_id: INITIAL_EXECUTION_ID,
-            });
-        }
-        Ok(())
-    }
-
-    fn detach(
-        &mut self,
-        name: String,
-        version: Option<String>,
+    },
+    /// A value in the KV store of any instance.
+    KvOf {
         instance: String,
-        input: String,
-        pass: &mut Pass<'_>,
-    ) -> Result<(), Stop> {
-        check_new(pass, || {
-            check_name("orchestration name", &name)?;
-            check_root_instance_id(&instance)?;
-            check_payload(&format!("input of orchestration '{name}'"), &input)?;
-            version.as_deref().map_or(Ok(()), |version| check_version(version).map(drop))
-        })?;
-        let kind = EventKind::OrchestrationChained {
-            name: name.clone(),
-            instance: instance.clone(),
-            input: input.clone(),
-        };
-        let recorded = record(pass, None, kind)?;
-        record_version(pass, recorded, version.as_deref())?;
-        count_schedule(recorded, pass)?;
-        if recorded.is_new {
-            pass.actions.orchestrator_items.push(WorkItem::StartOrchestration {
-                instance,
-                orchestration: name,
-                input,
-                version,
-                parent_instance: None,
-                parent_id: None,
-                parent_execution_id: None,
-                execution_id: INITIAL_EXECUTION_ID,
-            });
-        }
-        Ok(())
-    }
-
-    /// The program dropped a future without taking its result.
-    fn cancel(&mut self, slot: &Slot, pass: &mut Pass<'_>) -> Result<(), Stop> {
-        let id = slot.event_id();
-        if let Some(kind) = self.schedules.open_kind(id) {
-            self.cancel_open(slot, id, kind, pass)
-        } else if let Some(kind) = self.schedules.completed_kind(id) {
-            self.give_back(slot, id, kind, pass)
-        } else {
-            Ok(())
-        }
-    }
-
-    fn cancel_open(
-        &mut self,
-        slot: &Slot,
-        id: u64,
-        kind: ScheduleKind,
-        pass: &mut Pass<'_>,
-    ) -> Result<(), Stop> {
-        let reason = DROPPED_FUTURE.to_string();
-        self.schedules.cancel(id, kind);
-        match kind {
-            ScheduleKind::Activity => {
-                self.questions.remove(&id);
-                self.cancel_activity(id, DROPPED_FUTURE, pass)?;
-                if let Some(timer) = self.start_deadlines.take_timer(id) {
-                    self.cancel(&timer, pass)?;
-                }
-            }
-            ScheduleKind::Timer => {
-                record(pass, Some(id), EventKind::TimerCancelled { reason })?;
-            }
-            ScheduleKind::Wait => {
-                record(pass, Some(id), EventKind::ExternalSubscribedCancelled { reason })?;
-                self.events.unsubscribe(&slot.subject(), id);
-            }
-            ScheduleKind::Dequeue => {
-                record(pass, Some(id), EventKind::QueueSubscriptionCancelled { reason })?;
-                self.queues.unsubscribe(&slot.subject(), id);
-            }
-            ScheduleKind::Child => {
-                let recorded = record(pass, Some(id), EventKind::SubOrchestrationCancelRequested { reason })?;
-                // An execution that gave a child its own id must not cancel itself.
-                if recorded.is_new && slot.subject() != self.identity.instance {
-                    pass.actions.orchestrator_items.push(WorkItem::CancelInstance {
-                        instance: slot.subject(),
-                        reason: PARENT_DROPPED.to_string(),
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn cancel_activity(&mut self, id: u64, reason: &str, pass: &mut Pass<'_>) -> Result<(), Stop> {
-        self.schedules.cancel(id, ScheduleKind::Activity);
-        self.note_given_up(id);
-        let reason = reason.to_string();
-        let recorded = record(pass, Some(id), EventKind::ActivityCancelRequested { reason })?;
-        if recorded.is_new {
-            pass.actions.cancelled.push(ScheduledActivityIdentifier {
-                instance: self.identity.instance.clone(),
-                execution_id: self.scheduled_in(id),
-                activity_id: id,
-            });
-        }
-        Ok(())
-    }
-
-    /// An event that was delivered but never looked at goes to the next wait of its name.
-    fn give_back(
-        &mut self,
-        slot: &Slot,
-        id: u64,
-        kind: ScheduleKind,
-        pass: &mut Pass<'_>,
-    ) -> Result<(), Stop> {
-        let reason = DROPPED_FUTURE.to_string();
-        let cancelled = match kind {
-            ScheduleKind::Wait => EventKind::ExternalSubscribedCancelled { reason },
-            ScheduleKind::Dequeue => EventKind::QueueSubscriptionCancelled { reason },
-            ScheduleKind::Activity | ScheduleKind::Timer | ScheduleKind::Child => return Ok(()),
-        };
-        let Some(Resolution { value: Ok(data), arrival }) = slot.take_back() else { return Ok(()) };
-        record(pass, Some(id), cancelled)?;
-        self.schedules.cancel(id, kind);
-        let subject = slot.subject();
-        let delivery = match kind {
-            ScheduleKind::Wait => self.events.arrive(&subject, arrival, data),
-            ScheduleKind::Dequeue | ScheduleKind::Activity | ScheduleKind::Timer | ScheduleKind::Child => {
-                self.queues.arrive(&subject, arrival, data)
-            }
-        };
-        self.deliver(kind, delivery);
-        Ok(())
-    }
-
-    pub(super) fn open(
-        &mut self,
-        recorded: Recorded,
-        kind: ScheduleKind,
-        slot: Arc<Slot>,
-        subject: String,
-        pass: &mut Pass<'_>,
-    ) -> Result<(), Stop> {
-        self.note_execution(recorded);
-        slot.record(recorded.event_id, subject);
-        self.schedules.open(recorded.event_id, kind, slot);
-        count_schedule(recorded, pass)
-    }
-
-    pub(super) fn deliver(&mut self, kind: ScheduleKind, delivery: Option<Delivery>) {
-        let Some(Delivery { wait, arrival, data }) = delivery else { return };
-        if let Some(slot) = self.schedules.slot(wait) {
-            let channels = if kind == ScheduleKind::Wait { &mut self.events } else { &mut self.queues };
-            channels.delivered(slot);
-        }
-        self.resolve(wait, kind, Resolution { value: Ok(data), arrival });
-    }
-
-    pub(super) fn resolve(&mut self, id: u64, kind: ScheduleKind, resolution: Resolution) {
-        if let Some(slot) = self.schedules.slot(id) {
-            self.schedules.complete(id, kind);
-            slot.resolve(resolution);
-        }
-    }
+        key: String,
+    },
+    /// The policy of the call whose first attempt was scheduled just before; resolved with the recorded one.
+    RetryPolicy {
+        policy: RetryPolicy,
+        first: Arc<Slot>,
+        /// Bounds the first attempt, if the recorded policy has a timeout.
+        timer: Option<Arc<Slot>>,
+    },
 }
 
-fn continue_as_new(
-    input: String,
-    version: Option<String>,
-    custom_status: Option<String>,
-    pass: &Pass<'_>,
-) -> Stop {
-    if let Some(next) = pass.tape.peek() {
-        return Stop::Nondeterministic(format!("{}: it continues as new", unexpected_event(next)));
-    }
-    let checked = check_payload("input of continue_as_new", &input)
-        .and_then(|()| version.as_deref().map_or(Ok(()), |version| check_version(version).map(drop)));
-    match checked {
-        Ok(()) => Stop::ContinuedAsNew { input, version, custom_status },
-        Err(cause) => Stop::violation(cause),
-    }
+/// A value that the engine itself provides and records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syscall {
+    NewGuid,
+    UtcNow,
 }
 
-pub(super) fn record(pass: &mut Pass<'_>, source: Option<u64>, kind: EventKind) -> Result<Recorded, Stop> {
-    pass.tape.record(source, kind).map_err(Stop::Nondeterministic)
-}
+/// The name under which a read of another instance's KV store stands in the history.
+pub(super) const KV_OF_INSTANCE: &str = "__duroxide_syscall:get_kv_value";
 
-/// A version that the program asked for stands right behind its schedule.
-fn record_version(pass: &mut Pass<'_>, schedule: Recorded, version: Option<&str>) -> Result<(), Stop> {
-    let id = schedule.event_id;
-    if schedule.is_new {
-        if let Some(version) = version {
-            pass.tape.append(Some(id), EventKind::VersionRequested { version: version.to_string() });
+/// What every recorded syscall's name begins with; no activity may be registered under it.
+pub const SYSCALL_PREFIX: &str = "__duroxide_syscall:";
+
+impl Syscall {
+    /// The name under which it stands in the history.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::NewGuid => "__duroxide_syscall:new_guid",
+            Self::UtcNow => "__duroxide_syscall:utc_now_ms",
         }
-        return Ok(());
     }
-    let recorded = pass.tape.peek().filter(|next| next.source_event_id == Some(id)).and_then(|next| {
-        if let EventKind::VersionRequested { version } = &next.kind { Some(version.as_str()) } else { None }
-    });
-    if recorded != version {
-        return Err(Stop::Nondeterministic(version_mismatch(id, recorded, version)));
-    }
-    if recorded.is_some() {
-        pass.tape.take();
-    }
-    Ok(())
-}
-
-fn count_schedule(recorded: Recorded, pass: &mut Pass<'_>) -> Result<(), Stop> {
-    if recorded.is_new {
-        pass.actions.scheduled += 1;
-    }
-    if pass.actions.scheduled > MAX_SCHEDULES_PER_TURN {
-        return Err(Stop::violation(format!(
-            "things scheduled in one turn ({}) exceeds limit ({MAX_SCHEDULES_PER_TURN}): schedule them in parts",
-            pass.actions.scheduled
-        )));
-    }
-    Ok(())
-}
-
-/// Refuses what is over a limit when it is asked for. What is recorded was within the limits of its time and
-/// must not be refused by today's.
-pub(super) fn check_new(pass: &Pass<'_>, check: impl FnOnce() -> Result<(), String>) -> Result<(), Stop> {
-    if pass.tape.is_replaying() { Ok(()) } else { check().map_err(Stop::violation) }
-}
-
-fn check_tag(activity: &str, tag: Option<&str>) -> Result<(), String> {
-    let tag = tag.unwrap_or_default();
-    if tag.len() > MAX_TAG_NAME_BYTES {
-        return Err(format!(
-            "Activity '{activity}' tag size ({} bytes) exceeds limit ({MAX_TAG_NAME_BYTES} bytes)",
-            tag.len()
-        ));
-    }
-    if tag.contains('\0') {
-        return Err(format!("the tag of activity '{activity}' contains a NUL character: remove it"));
-    }
-    Ok(())
-}
-
-fn check_child_id_length(instance: &str) -> Result<(), String> {
-    if instance.len() > MAX_INSTANCE_ID_BYTES {
-        return Err(format!(
-            "sub-orchestration instance id ({} bytes) exceeds limit ({MAX_INSTANCE_ID_BYTES} bytes): \
-             nest less deeply or give ids",
-            instance.len()
-        ));
-    }
-    Ok(())
 }

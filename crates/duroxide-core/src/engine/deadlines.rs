@@ -4,12 +4,14 @@
 //! activity; if the timer is due before that, the activity is given up and its future gets the timeout.
 
 use std::collections::BTreeMap;
+use std::panic::Location;
 use std::sync::Arc;
 
-use super::commands::record;
+use super::carry_out::record;
+use super::commands::Command;
 use super::execution::{Execution, Pass, Stop};
 use super::schedules::{Found, ScheduleKind};
-use super::slot::{Command, Failed, Resolution, Slot};
+use super::slot::{Failed, Resolution, Slot};
 use super::tape::Recorded;
 use super::turn::DropReason;
 use crate::model::{ActivityDeadlines, EventKind, not_started_in_time};
@@ -54,7 +56,7 @@ impl Execution {
     pub(super) fn record_deadlines(
         &mut self,
         activity: Recorded,
-        name: &str,
+        (name, at): (&str, &'static Location<'static>),
         asked: ActivityDeadlines,
         pass: &mut Pass<'_>,
     ) -> Result<ActivityDeadlines, Stop> {
@@ -65,7 +67,7 @@ impl Execution {
         }
         record(pass, Some(id), EventKind::ActivityDeadlinesRecorded { deadlines })?;
         if let Some(limit_ms) = deadlines.schedule_to_start_ms {
-            let timer = Slot::new(false);
+            let timer = Slot::for_line(at);
             self.schedule_timer(timer.clone(), limit_ms, pass)?;
             let deadline = StartDeadline { activity_name: name.to_string(), limit_ms, timer };
             self.start_deadlines.insert(id, deadline);

@@ -15,10 +15,11 @@ use super::behaviour::Behaviour;
 use super::cancelling::Cancelling;
 use super::context::Identity;
 use super::deadlines::StartDeadlines;
+use super::desk::Desk;
 use super::guards::Guards;
 use super::mismatch::unexpected_event;
+use super::program_scope::Phase;
 use super::schedules::Schedules;
-use super::slot::Desk;
 use super::subscriptions::Subscriptions;
 use super::tape::{Recorded, Tape, stored_bytes};
 use super::turn::DropReason;
@@ -349,20 +350,20 @@ impl Execution {
     }
 
     fn poll(&mut self) -> Polled {
-        let program = self.program.as_mut().expect("the program is taken down only when the execution ends");
+        let mut program =
+            self.program.take().expect("the program is taken down only when the execution ends");
         let waker = Waker::from(self.wake.clone());
         let mut polled = None;
         let mut poll = || {
             let mut context = Context::from_waker(&waker);
             polled = Some(catch_unwind(AssertUnwindSafe(|| program.as_mut().poll(&mut context))));
         };
-        let fault = match &self.guards.polls {
-            Some(guard) => guard.poll(&mut poll),
-            None => {
-                poll();
-                None
-            }
-        };
+        let mut fault = None;
+        self.in_scope(self.phase(), &mut || match &self.guards.polls {
+            Some(guard) => fault = guard.poll(&mut poll),
+            None => poll(),
+        });
+        self.program = Some(program);
         let result = polled.expect("a guard runs the poll").map_err(|payload| self.panicked(payload));
         Polled { result, fault }
     }
@@ -379,8 +380,9 @@ impl Execution {
     pub(super) fn take_down(&mut self) {
         self.desk.close();
         if let Some(program) = self.program.take() {
+            let mut program = Some(program);
             // A destructor that panics must not take the dispatcher with it; the execution has ended all the same.
-            discard(program);
+            self.in_scope(Phase::Repeated, &mut || discard(program.take()));
         }
     }
 

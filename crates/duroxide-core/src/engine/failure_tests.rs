@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::slot::{Command, Failed, Schedule, Slot};
+use super::commands::{Command, Schedule};
+use super::slot::{Failed, Slot};
 use super::turn::{Before, Outcome, TurnInput};
 use super::{DurableFuture, OrchestrationContext, OrchestrationHandler, run_turn};
 use crate::model::{AppErrorKind, ErrorDetails, PoisonMessageType, WorkItem};

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::slot::{Command, Desk, Failed, Resolution, Slot, for_activities_only};
+use super::commands::Command;
+use super::desk::Desk;
+use super::slot::{Failed, Resolution, Slot, for_activities_only};
 use crate::model::deadline_ms;
 
 type Finish<T> = Box<dyn FnOnce(Result<String, Failed>) -> T + Send>;

@@ -3,9 +3,8 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::OrchestrationContext;
+use super::ProgramScope;
 use super::execution::{Execution, Pass, Stop};
-use super::slot::Command;
 
 /// Looks at a program while it is polled. The caller of the engine knows what surrounds the program there.
 pub trait PollGuard: Send + Sync {
@@ -21,14 +20,20 @@ pub trait PollGuard: Send + Sync {
 pub struct Guards {
     /// With it, a turn is nondeterministic whose program waits for something that is not durable, or is woken by it.
     pub polls: Option<Arc<dyn PollGuard>>,
+    /// Surrounds the code of the program.
+    pub scope: Option<Arc<dyn ProgramScope>>,
     /// Whether a live execution keeps its events, so that its turns can be replayed without the store.
     pub keep_events: bool,
 }
 
 impl std::fmt::Debug for Guards {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { polls, keep_events } = self;
-        f.debug_struct("Guards").field("polls", &polls.is_some()).field("keep_events", keep_events).finish()
+        let Self { polls, scope, keep_events } = self;
+        f.debug_struct("Guards")
+            .field("polls", &polls.is_some())
+            .field("scope", &scope.is_some())
+            .field("keep_events", keep_events)
+            .finish()
     }
 }
 
@@ -74,16 +79,6 @@ impl Execution {
     /// Where the program was last heard of.
     pub(super) fn after_last_command(&self) -> String {
         self.last_command.map_or_else(String::new, |at| format!("; its last command is at {}", line(at)))
-    }
-}
-
-impl OrchestrationContext {
-    /// The program called a function that has no name on this node. The turn is given back with this text, as it is where
-    /// a handler is missing.
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn called_unnamed_function(&self, text: impl Into<String>) {
-        self.desk.push(Command::Unnamed { text: text.into() });
     }
 }
 

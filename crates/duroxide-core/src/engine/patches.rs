@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::OrchestrationContext;
-use super::commands::{check_new, record};
+use super::carry_out::{check_new, record};
+use super::commands::Command;
 use super::execution::{Pass, Stop};
-use super::slot::Command;
 use crate::model::{EventKind, check_name};
 
 /// What an execution knows about its patches.

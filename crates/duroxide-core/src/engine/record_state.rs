@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::asking::KvQuestion;
-use super::commands::{check_new, record};
+use super::carry_out::{check_new, record};
+use super::commands::KV_OF_INSTANCE;
 use super::execution::{Execution, Pass, Stop};
 use super::schedules::ScheduleKind;
-use super::slot::{KV_OF_INSTANCE, Slot};
+use super::slot::Slot;
 use crate::model::limits::{MAX_CUSTOM_STATUS_BYTES, MAX_INSTANCE_ID_BYTES, MAX_KV_KEYS, MAX_KV_VALUE_BYTES};
 use crate::model::{EventKind, KvEntry, check_kv_key};
 

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::context::{Text, decode_result, output_of_activity};
+use super::commands::{Command, Schedule};
+use super::context::{Text, decode_result};
 use super::future::limit_ms;
-use super::slot::{Command, Failed, Schedule, Slot};
+use super::schedule_calls::{duration_ms, output_of_activity};
+use super::slot::{Failed, Slot};
 use super::{DurableFuture, Either2, OrchestrationContext};
 use crate::model::{RecordedPolicy, RetryPolicy};
 
@@ -104,7 +106,7 @@ impl OrchestrationContext {
         let attempts = Attempts { ctx: self.clone(), call, policy, first: first.clone() };
         let result: Pin<Box<dyn Future<Output = Result<String, Failed>> + Send>> =
             if self.behaviour().retries_schedule_when_called() {
-                let begun = attempts.begin(Some(Slot::new(false)));
+                let begun = attempts.begin(Some(Slot::for_line(first.at())));
                 Box::pin(attempts.run(begun, |_failed| true))
             } else {
                 Box::pin(async move {
@@ -230,7 +232,6 @@ impl Timer {
 impl Attempts {
     /// Schedules the first attempt and records the policy. `timer` bounds the attempt from now on; without one its
     /// time begins when the call is polled.
-    #[track_caller]
     fn begin(&self, timer: Option<Arc<Slot>>) -> Begun {
         let running = self.schedule(self.first.clone());
         let what = Schedule::RetryPolicy {
@@ -238,7 +239,11 @@ impl Attempts {
             first: self.first.clone(),
             timer: timer.clone(),
         };
-        let policy = self.ctx.schedule(what, |result| result);
+        let slot = Slot::for_line(self.first.at());
+        self.ctx.desk.push(Command::Schedule { slot: slot.clone(), what });
+        let policy = DurableFuture::scheduled(slot, self.ctx.desk.clone(), |result| {
+            result.map_err(|failed| failed.text)
+        });
         let timer = timer.map(|slot| Timer::new(&self.ctx, slot));
         Begun { running, policy, timer }
     }
@@ -258,7 +263,7 @@ impl Attempts {
             let result = match policy.timeout {
                 None => running.await,
                 Some(timeout) => {
-                    let timer = timer.take().unwrap_or_else(|| self.ctx.schedule_timer(timeout));
+                    let timer = timer.take().unwrap_or_else(|| self.timer(timeout));
                     match self.ctx.select2(running, timer).await {
                         Either2::First(result) => result,
                         Either2::Second(()) => Err(Failed::timed_out(TIMED_OUT)),
@@ -275,7 +280,7 @@ impl Attempts {
             }
             let delay = policy.delay_for_attempt(attempt);
             if !delay.is_zero() {
-                self.ctx.schedule_timer(delay).await;
+                self.timer(delay).await;
             }
             attempt += 1;
             running = self.schedule(Slot::later_attempt(&self.first, attempt));
@@ -288,6 +293,13 @@ impl Attempts {
             Schedule::Activity { name: name.clone(), input: input.clone(), session_id: session_id.clone() };
         self.ctx.desk.push(Command::Schedule { slot: slot.clone(), what });
         DurableFuture::scheduled(slot, self.ctx.desk.clone(), |result| result)
+    }
+
+    fn timer(&self, delay: Duration) -> DurableFuture<()> {
+        let slot = Slot::for_line(self.first.at());
+        let what = Schedule::Timer { delay_ms: duration_ms(delay) };
+        self.ctx.desk.push(Command::Schedule { slot: slot.clone(), what });
+        DurableFuture::scheduled(slot, self.ctx.desk.clone(), |_| ())
     }
 
     /// The policy with which the call began.

@@ -1,134 +1,10 @@
-//! What a durable future and the engine share: the commands of the program, and one slot per future.
+//! What a durable future and the engine share: one slot per future, where its result is put and taken.
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use super::cancelling::Scopes;
-use super::state::State;
-use super::step_bytes::StepBytes;
-use crate::model::{ActivityDeadlines, ErrorDetails, FailureKind, KvEntry, RetryPolicy};
-
-/// What the program did since the engine last looked, in the order in which it did it.
-pub(super) enum Command {
-    /// Scheduled something.
-    Schedule { slot: Arc<Slot>, what: Schedule },
-    /// Dropped a durable future before it took its result.
-    Drop { slot: Arc<Slot> },
-    /// An activity that the program waited for did not begin in time.
-    GiveUp { slot: Arc<Slot> },
-    /// Started an instance that it does not wait for.
-    Detach { name: String, version: Option<String>, instance: String, input: String },
-    /// Asked for the next execution, with the custom status at that moment.
-    ContinueAsNew { input: String, version: Option<String>, custom_status: Option<String> },
-    /// Set its custom status, or took it back.
-    SetCustomStatus { status: Option<String> },
-    /// Set a value of its KV store, which then had so many keys.
-    SetKv { key: String, entry: KvEntry, key_count: usize },
-    /// Removed a value of its KV store, or what was none.
-    ClearKv { key: String, was_set: bool },
-    /// Emptied its KV store.
-    ClearAllKv,
-    /// Goes the way of a patch.
-    MarkPatch { id: String },
-    /// Passed the place of a patch that has no old way any more.
-    DeprecatePatch { id: String },
-    /// Waits until workers have let go of what was given up just before.
-    AwaitStops { slot: Arc<Slot> },
-    /// Called a function that has no name on this node.
-    Unnamed { text: String },
-    /// Broke a rule that only the engine can report.
-    Violate { message: String },
-}
-
-/// A command with the line of the program that gave it.
-pub(super) struct Issued {
-    pub(super) command: Command,
-    pub(super) at: &'static Location<'static>,
-}
-
-impl Issued {
-    /// `at` is where the command was given; what is about a schedule is told by the line of the schedule.
-    fn new(command: Command, at: &'static Location<'static>) -> Self {
-        let at = match &command {
-            Command::Schedule { slot, .. }
-            | Command::Drop { slot }
-            | Command::GiveUp { slot }
-            | Command::AwaitStops { slot } => slot.at,
-            Command::Detach { .. }
-            | Command::ContinueAsNew { .. }
-            | Command::SetCustomStatus { .. }
-            | Command::SetKv { .. }
-            | Command::ClearKv { .. }
-            | Command::ClearAllKv
-            | Command::MarkPatch { .. }
-            | Command::DeprecatePatch { .. }
-            | Command::Unnamed { .. }
-            | Command::Violate { .. } => at,
-        };
-        Self { command, at }
-    }
-}
-
-/// Something that a program can schedule and wait for.
-pub(super) enum Schedule {
-    Activity {
-        name: String,
-        input: String,
-        session_id: Option<String>,
-    },
-    Syscall(Syscall),
-    Timer {
-        delay_ms: u64,
-    },
-    Wait {
-        name: String,
-    },
-    Dequeue {
-        queue: String,
-    },
-    Child {
-        name: String,
-        version: Option<String>,
-        instance: Option<String>,
-        input: String,
-    },
-    /// A value in the KV store of any instance.
-    KvOf {
-        instance: String,
-        key: String,
-    },
-    /// The policy of the call whose first attempt was scheduled just before; resolved with the recorded one.
-    RetryPolicy {
-        policy: RetryPolicy,
-        first: Arc<Slot>,
-        /// Bounds the first attempt, if the recorded policy has a timeout.
-        timer: Option<Arc<Slot>>,
-    },
-}
-
-/// A value that the engine itself provides and records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Syscall {
-    NewGuid,
-    UtcNow,
-}
-
-/// The name under which a read of another instance's KV store stands in the history.
-pub(super) const KV_OF_INSTANCE: &str = "__duroxide_syscall:get_kv_value";
-
-/// What every recorded syscall's name begins with; no activity may be registered under it.
-pub const SYSCALL_PREFIX: &str = "__duroxide_syscall:";
-
-impl Syscall {
-    /// The name under which it stands in the history.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::NewGuid => "__duroxide_syscall:new_guid",
-            Self::UtcNow => "__duroxide_syscall:utc_now_ms",
-        }
-    }
-}
+use crate::model::{ActivityDeadlines, ErrorDetails, FailureKind, RetryPolicy};
 
 /// What an option of an activity panics with on anything else.
 pub(super) fn for_activities_only(method: &str) -> String {
@@ -138,134 +14,6 @@ pub(super) fn for_activities_only(method: &str) -> String {
 /// What an option panics with after its schedule was recorded.
 fn too_late(method: &str) -> String {
     format!("{method} must follow the scheduling call directly, before anything is awaited")
-}
-
-/// One message of the program for the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TraceLine {
-    /// `info`, `warn`, `error`, `debug`, or whatever the program said.
-    pub level: String,
-    /// The text.
-    pub message: String,
-}
-
-/// The program's side of an execution.
-#[derive(Default)]
-pub(super) struct Desk {
-    state: Mutex<DeskState>,
-}
-
-#[derive(Default)]
-struct DeskState {
-    commands: Vec<Issued>,
-    traces: Vec<TraceLine>,
-    replaying: bool,
-    closed: bool,
-    step: StepBytes,
-    view: State,
-    scopes: Scopes,
-}
-
-impl DeskState {
-    /// Looks at the commands after the first `before` and gives those that have no effect. What is recorded was within
-    /// the limits of its time.
-    fn refuse(&mut self, before: usize) -> Vec<Issued> {
-        if self.closed {
-            self.commands.split_off(before)
-        } else if self.replaying {
-            Vec::new()
-        } else {
-            self.step.count(&mut self.commands, before)
-        }
-    }
-}
-
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, DeskState> {
-        // No code of the program runs under this lock, so a poisoned one is still consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    #[track_caller]
-    pub(super) fn push(&self, command: Command) {
-        self.change(|_view, commands| commands.push(command));
-    }
-
-    /// The program is about to run after a message.
-    pub(super) fn begin_step(&self) {
-        self.lock().step = StepBytes::default();
-    }
-
-    /// Changes the program's view and records how, as one step.
-    #[track_caller]
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State, &mut Vec<Command>) -> T) -> T {
-        let mut state = self.lock();
-        let before = state.commands.len();
-        let mut given = Vec::new();
-        let result = change(&mut state.view, &mut given);
-        let at = Location::caller();
-        state.commands.extend(given.into_iter().map(|command| Issued::new(command, at)));
-        let refused = state.refuse(before);
-        // A waker in a slot may be the program's own code: it is dropped outside the lock.
-        drop(state);
-        drop(refused);
-        result
-    }
-
-    /// The program's view of its instance.
-    pub(super) fn view<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
-        look(&mut self.lock().view)
-    }
-
-    /// The scopes that a cancel interrupts.
-    pub(super) fn scopes<T>(&self, look: impl FnOnce(&mut Scopes) -> T) -> T {
-        look(&mut self.lock().scopes)
-    }
-
-    pub(super) fn take_commands(&self) -> Vec<Issued> {
-        std::mem::take(&mut self.lock().commands)
-    }
-
-    /// From now on what the program does has no effect: its future is being taken down.
-    pub(super) fn close(&self) {
-        let commands = {
-            let mut state = self.lock();
-            state.closed = true;
-            std::mem::take(&mut state.commands)
-        };
-        drop(commands);
-    }
-
-    /// Name and input of an activity that was scheduled and is not recorded yet.
-    pub(super) fn activity_of(&self, scheduled: &Arc<Slot>) -> Option<(String, String)> {
-        let state = self.lock();
-        state.commands.iter().rev().find_map(|command| {
-            let Command::Schedule { slot, what: Schedule::Activity { name, input, .. } } = &command.command
-            else {
-                return None;
-            };
-            Arc::ptr_eq(slot, scheduled).then(|| (name.clone(), input.clone()))
-        })
-    }
-
-    pub(super) fn is_replaying(&self) -> bool {
-        self.lock().replaying
-    }
-
-    pub(super) fn set_replaying(&self, replaying: bool) {
-        self.lock().replaying = replaying;
-    }
-
-    pub(super) fn trace(&self, level: String, message: String) {
-        let mut state = self.lock();
-        if !state.replaying && !state.closed {
-            state.traces.push(TraceLine { level, message });
-        }
-    }
-
-    pub(super) fn take_traces(&self) -> Vec<TraceLine> {
-        std::mem::take(&mut self.lock().traces)
-    }
 }
 
 /// Where the engine puts the result that a durable future takes.
@@ -377,6 +125,11 @@ impl Slot {
         Self::with(None, ActivityDeadlines::default(), is_activity, Location::caller())
     }
 
+    /// The slot of something that the engine schedules for a line of the program: a mismatch names that line.
+    pub(super) fn for_line(at: &'static Location<'static>) -> Arc<Self> {
+        Self::with(None, ActivityDeadlines::default(), false, at)
+    }
+
     /// The slot of a later attempt, with the options of the first.
     pub(super) fn later_attempt(first: &Arc<Self>, attempt: u32) -> Arc<Self> {
         let slot = Self::with(first.tag(), first.deadlines(), true, first.at);
@@ -405,6 +158,11 @@ impl Slot {
                 result: SlotResult::Waiting(None),
             }),
         })
+    }
+
+    /// The line of the program that scheduled it.
+    pub(super) fn at(&self) -> &'static Location<'static> {
+        self.at
     }
 
     fn lock(&self) -> MutexGuard<'_, SlotState> {

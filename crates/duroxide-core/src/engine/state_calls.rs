@@ -2,7 +2,7 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::slot::{Command, Schedule};
+use super::commands::{Command, Schedule};
 use super::{DurableFuture, OrchestrationContext};
 use crate::model::{KvEntry, SystemStats, kv_from_json, kv_to_json};
 

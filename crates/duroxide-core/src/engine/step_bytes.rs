@@ -4,7 +4,7 @@
 //! what continue-as-new carries over: the program has no say in them. Each message begins a new count, so that it does not
 //! depend on how many of them a turn was given.
 
-use super::slot::{Command, Issued, Schedule};
+use super::commands::{Command, Issued, Schedule};
 use crate::model::limits::MAX_STEP_BYTES;
 use crate::protection::Protection;
 

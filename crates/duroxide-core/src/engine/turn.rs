@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::slot::TraceLine;
+use super::desk::TraceLine;
 use super::{Execution, OrchestrationHandler};
 use crate::model::{ErrorDetails, Event, ExecutionMetadata, KvEntry, ScheduledActivityIdentifier, WorkItem};
 

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
+use std::time::Duration;
 
 use duroxide_core::{
-    Before, Execution, Guards, OrchestrationHandler, Outcome, PollGuard, Step, Turn, TurnInput, TurnResult,
-    WorkItem, begin_guarded_turn, run_turn, verify_turn,
+    BackoffStrategy, Before, EventKind, Execution, Guards, OrchestrationContext, OrchestrationHandler,
+    Outcome, PollGuard, RetryPolicy, Step, Turn, TurnInput, TurnResult, WorkItem, begin_guarded_turn,
+    run_turn, unnamed_orchestration, verify_turn,
 };
 use futures::channel::oneshot;
 use futures::future::{join, poll_fn};
 
-use crate::build::{INSTANCE, VERSION, activity, completed, handler, history, raised, start};
+use crate::build::{INSTANCE, VERSION, activity, app_error, completed, handler, history, raised, start};
 use crate::driver::{output, run, run_once};
 
 /// Knows of nothing that a program must not do.
@@ -60,13 +62,13 @@ fn done(step: Step<'_>) -> TurnResult {
 
 fn first_turn(program: Arc<dyn OrchestrationHandler>, guard: Arc<dyn PollGuard>) -> TurnResult {
     let before = Before::Stored { handler: program, version: VERSION.to_string(), history: &[] };
-    let guards = Guards { polls: Some(guard), keep_events: true };
+    let guards = Guards { polls: Some(guard), keep_events: true, ..Guards::default() };
     done(begin_guarded_turn(before, input(vec![start("")]), guards))
 }
 
 fn next_turn(execution: Option<Box<Execution>>, messages: Vec<WorkItem>) -> TurnResult {
     let before = Before::Held(execution.expect("it waits"));
-    let guards = Guards { polls: Some(Arc::new(Watches)), keep_events: true };
+    let guards = Guards { polls: Some(Arc::new(Watches)), keep_events: true, ..Guards::default() };
     done(begin_guarded_turn(before, input(messages), guards))
 }
 
@@ -169,14 +171,22 @@ fn what_the_guard_finds_is_refused_also_if_it_is_a_panic() {
     assert_eq!(turn.outcome, Outcome::Panicked { message: "its own".to_string() });
 }
 
+async fn ship(_ctx: OrchestrationContext, _order: ()) -> Result<String, String> {
+    Ok(String::new())
+}
+
 #[test]
 fn a_function_without_a_name_leaves_no_trace_but_its_text() {
     let program = handler(|ctx, _| async move {
         ctx.schedule_activity("A", "").await?;
-        ctx.called_unnamed_function("'ship' has no name here");
-        std::future::pending().await
+        ctx.child(ship, ()).await.map_err(|error| error.to_string())
     });
-    let unnamed = Outcome::Unnamed { message: "'ship' has no name here".to_string() };
+    fn text_of<F>(_function: F) -> String {
+        unnamed_orchestration::<F>()
+    }
+    let text = text_of(ship);
+    assert!(text.starts_with("engine::guards::ship has no name on this node"), "{text}");
+    let unnamed = Outcome::Unnamed { message: text };
     let held = first_turn(program.clone(), Arc::new(Watches));
     let result = next_turn(held.execution, vec![completed(2, "")]);
     assert_eq!(result.turn.outcome, unnamed);
@@ -198,6 +208,25 @@ fn a_mismatch_names_the_line_of_the_command() {
     let turn = run_once(program, &history(vec![(None, activity("A", ""))]), vec![]).turn;
     let expected = format!(" at crates/duroxide-core/tests/engine/guards.rs:{line}");
     assert!(refused(&turn).ends_with(&expected), "{}", refused(&turn));
+}
+
+#[test]
+fn a_mismatch_of_a_delay_between_attempts_names_the_line_of_the_call() {
+    let backoff = BackoffStrategy::Fixed { delay: Duration::from_secs(1) };
+    let policy = RetryPolicy::new(3).with_backoff(backoff);
+    let line = line!() + 1;
+    let program = handler(move |ctx, _| ctx.schedule_activity_with_retry("A", "", policy.clone()));
+    let recorded = r#"{"max_attempts":3,"backoff":{"Fixed":{"delay":{"secs":1,"nanos":0}}}}"#.to_string();
+    let stored = history(vec![
+        (None, activity("A", "")),
+        (None, EventKind::RetryPolicyRecorded { policy: recorded }),
+        (Some(2), EventKind::ActivityFailed { details: app_error("busy") }),
+        (None, activity("Other", "")),
+    ]);
+    let turn = run_once(program, &stored, vec![]).turn;
+    let text = refused(&turn);
+    assert!(text.contains("schedule mismatch at event 5"), "{text}");
+    assert!(text.ends_with(&format!(" at crates/duroxide-core/tests/engine/guards.rs:{line}")), "{text}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ const SQL: &str = "WITH c AS MATERIALIZED (SELECT coalesce($1::bigint, \
            AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
            AND n.position < q.lock_watermark THEN 1 ELSE 0 END)) \
          FROM {s}.inbox n WHERE n.instance_key = q.key), 0), NULL::bigint AS e, NULL::bigint AS a, NULL::text \
-     FROM c CROSS JOIN {s}.instances i JOIN {s}.queues q ON q.key = i.key WHERE i.instance_id = $2 \
+     FROM c CROSS JOIN {s}.instances i JOIN {s}.queues q ON q.key = ANY (ARRAY[i.key]) WHERE i.instance_id = $2 \
      UNION ALL \
      SELECT NULL, w.bounce, w.bounced_at, CASE WHEN w.lock_nonce IS NULL OR w.ready_at <= c.now THEN w.ready_at END, \
        w.attempts, w.execution_id, w.activity_id, w.name \

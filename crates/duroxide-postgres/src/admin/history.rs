@@ -53,7 +53,7 @@ pub(crate) async fn read(
     last: Option<u32>,
 ) -> Result<Vec<Event>, Fault> {
     const SQL: &str = "SELECT q.key, q.current_execution_id FROM {s}.instances i \
-         JOIN {s}.queues q ON q.key = i.key WHERE i.instance_id = $1";
+         JOIN {s}.queues q ON q.key = ANY (ARRAY[i.key]) WHERE i.instance_id = $1";
     let Some(row) = conn.first(SQL, &[&owned_text(instance)]).await? else { return Ok(Vec::new()) };
     let execution_id = execution_id.unwrap_or(from_column(row.get(1)));
     let read = match last {

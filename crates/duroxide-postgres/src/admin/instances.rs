@@ -34,7 +34,8 @@ pub(crate) async fn list_by_status(conn: &Conn<'_>, status: &str) -> Result<Vec<
 /// The executions of an instance, first to last.
 pub(crate) async fn list_executions(conn: &Conn<'_>, instance: &str) -> Result<Vec<u64>, Fault> {
     const SQL: &str = "SELECT e.execution_id FROM {s}.instances i \
-         LEFT JOIN {s}.executions e ON e.instance_key = i.key WHERE i.instance_id = $1 ORDER BY e.execution_id";
+         LEFT JOIN LATERAL (SELECT e.execution_id FROM {s}.executions e WHERE e.instance_key = i.key OFFSET 0) e ON TRUE \
+         WHERE i.instance_id = $1 ORDER BY e.execution_id";
     let rows = conn.query(SQL, &[&owned_text(instance)]).await?;
     if rows.is_empty() {
         return Err(unknown(instance));
@@ -44,7 +45,7 @@ pub(crate) async fn list_executions(conn: &Conn<'_>, instance: &str) -> Result<V
 
 /// The latest execution.
 pub(crate) async fn latest_execution_id(conn: &Conn<'_>, instance: &str) -> Result<u64, Fault> {
-    const SQL: &str = "SELECT q.current_execution_id FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
+    const SQL: &str = "SELECT q.current_execution_id FROM {s}.instances i JOIN {s}.queues q ON q.key = ANY (ARRAY[i.key]) \
          WHERE i.instance_id = $1";
     let row = conn.first(SQL, &[&owned_text(instance)]).await?;
     row.map(|row| from_column(row.get(0))).ok_or_else(|| unknown(instance))
@@ -53,7 +54,7 @@ pub(crate) async fn latest_execution_id(conn: &Conn<'_>, instance: &str) -> Resu
 /// One instance.
 pub(crate) async fn instance_info(conn: &Conn<'_>, instance: &str) -> Result<InstanceInfo, Fault> {
     const SQL: &str = "SELECT i.instance_id, i.name, i.version, q.current_execution_id, i.status, e.output, \
-         i.created_at, q.updated_at, i.parent_instance FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
+         i.created_at, q.updated_at, i.parent_instance FROM {s}.instances i JOIN {s}.queues q ON q.key = ANY (ARRAY[i.key]) \
          LEFT JOIN LATERAL (SELECT e.output FROM {s}.executions e \
            WHERE e.instance_key = q.key AND e.execution_id = q.current_execution_id OFFSET 0) e ON TRUE \
          WHERE i.instance_id = $1";

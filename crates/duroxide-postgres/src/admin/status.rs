@@ -19,8 +19,8 @@ pub(crate) async fn orchestration_status(
 ) -> Result<OrchestrationStatus, Fault> {
     // By both columns of the key, even if the plan was made while the tables were empty.
     const SQL: &str = "SELECT i.status, c.status, c.version, e.output, e.failure FROM {s}.instances i \
-         JOIN {s}.queues q ON q.key = i.key \
-         LEFT JOIN {s}.custom_statuses c ON c.instance_key = i.key \
+         JOIN {s}.queues q ON q.key = ANY (ARRAY[i.key]) \
+         LEFT JOIN {s}.custom_statuses c ON c.instance_key = ANY (ARRAY[i.key]) \
          LEFT JOIN LATERAL (SELECT e.output, e.failure FROM {s}.executions e \
            WHERE e.instance_key = q.key AND e.execution_id = q.current_execution_id OFFSET 0) e ON TRUE \
          WHERE i.instance_id = $1";
@@ -56,15 +56,15 @@ pub(crate) async fn custom_status(
     instance: &str,
     last_seen: u64,
 ) -> Result<Option<(Option<String>, u64)>, Fault> {
-    const SQL: &str = "SELECT c.status, c.version FROM {s}.custom_statuses c \
-         JOIN {s}.instances i ON i.key = c.instance_key WHERE i.instance_id = $1 AND c.version > $2";
+    const SQL: &str = "SELECT c.status, c.version FROM {s}.instances i \
+         JOIN {s}.custom_statuses c ON c.instance_key = ANY (ARRAY[i.key]) WHERE i.instance_id = $1 AND c.version > $2";
     let row = conn.first(SQL, &[&owned_text(instance), &to_column(last_seen)]).await?;
     Ok(row.map(|row| (row.get::<_, Option<String>>(0).map(from_text), from_column(row.get(1)))))
 }
 
 /// One value of a KV store.
 pub(crate) async fn kv_value(conn: &Conn<'_>, instance: &str, key: &str) -> Result<Option<String>, Fault> {
-    const SQL: &str = "SELECT kv.value FROM {s}.kv JOIN {s}.instances i ON i.key = kv.instance_key \
+    const SQL: &str = "SELECT kv.value FROM {s}.instances i JOIN {s}.kv ON kv.instance_key = ANY (ARRAY[i.key]) \
          WHERE i.instance_id = $1 AND kv.key = $2";
     let row = conn.first(SQL, &[&owned_text(instance), &owned_text(key)]).await?;
     Ok(row.map(|row| from_text(row.get(0))))
@@ -72,7 +72,7 @@ pub(crate) async fn kv_value(conn: &Conn<'_>, instance: &str, key: &str) -> Resu
 
 /// All values of a KV store.
 pub(crate) async fn kv_all_values(conn: &Conn<'_>, instance: &str) -> Result<HashMap<String, String>, Fault> {
-    const SQL: &str = "SELECT kv.key, kv.value FROM {s}.kv JOIN {s}.instances i ON i.key = kv.instance_key \
+    const SQL: &str = "SELECT kv.key, kv.value FROM {s}.instances i JOIN {s}.kv ON kv.instance_key = ANY (ARRAY[i.key]) \
          WHERE i.instance_id = $1";
     let rows = conn.query(SQL, &[&owned_text(instance)]).await?;
     Ok(rows.iter().map(|row| (from_text(row.get(0)), from_text(row.get(1)))).collect())
@@ -88,7 +88,7 @@ pub(crate) async fn stats(conn: &Conn<'_>, instance: &str) -> Result<Option<Syst
              (SELECT n.item FROM {s}.inbox n WHERE n.instance_key = i.key \
                ORDER BY n.visible_at, n.position LIMIT 1) AS first_item, \
              q.key, q.current_execution_id \
-           FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
+           FROM {s}.instances i JOIN {s}.queues q ON q.key = ANY (ARRAY[i.key]) \
            LEFT JOIN LATERAL (SELECT e.event_count, e.history_bytes FROM {s}.executions e \
              WHERE e.instance_key = q.key AND e.execution_id = q.current_execution_id OFFSET 0) e ON TRUE \
            WHERE i.instance_id = $1 OFFSET 0) s \

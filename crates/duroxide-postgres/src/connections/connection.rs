@@ -62,7 +62,11 @@ impl Target {
         }
         let ms = |duration: Duration| duration.as_millis().min(2_147_483_647);
         // Plans by index, whatever the statistics of a young or a just emptied table say: every statement on
-        // the way of a turn finds its rows by key.
+        // the way of a turn finds its rows by key. Where the keys come from a list, the join condition is
+        // `key = ANY (ARRAY[list.key])`. With `key = list.key` the planner may as well read an index from end to
+        // end and look each row up in the list, which it prefers if the last vacuum found the table empty: then
+        // the statement visits all dead rows. That plan needs an equality by which both sides can be sorted; an
+        // array has none.
         let settings = format!(
             "SET statement_timeout = {}; SET lock_timeout = {}; \
              SET idle_in_transaction_session_timeout = {}; SET plan_cache_mode = force_generic_plan; \

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0005_answers.sql"),
     include_str!("../migrations/0006_forgiven_attempts.sql"),
     include_str!("../migrations/0007_rows_found_by_key.sql"),
+    include_str!("../migrations/0008_delayed_messages.sql"),
 ];
 
 /// What stands in the table that marks a schema as ours.

@@ -24,7 +24,7 @@ use crate::fault::Fault;
 use crate::fetch::horizon::{Bounds, Silence};
 use crate::fetch::route_turn;
 use crate::rows::execution_row;
-use crate::rows::instance_row::{self, NO_ARRIVAL};
+use crate::rows::instance_row;
 use crate::store::PostgresProvider;
 use crate::values::{Ms, NEVER, NOT_PINNED, count, duration, from_column, from_json, from_text};
 
@@ -56,7 +56,7 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          UNION ALL SELECT TRUE, $7::bigint WHERE $5::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k \
          AND q.suspect = s.suspect AND q.ready_at BETWEEN s.first AND (SELECT now FROM c) + $9::bigint \
-         AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x \
+         AND q.key <> ALL (ARRAY(SELECT p.key FROM picked p)) ORDER BY q.ready_at, q.key LIMIT 1) x \
        GROUP BY s.suspect) \
      SELECT (SELECT now FROM c), (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), \
        set_config('duroxide.picked', \
@@ -72,7 +72,7 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
        FROM unnest(current_setting('duroxide.picked')::bigint[]) WITH ORDINALITY AS u (key, n)), \
      waiting AS (SELECT w.*, w.sum <= $4::bigint OR w.sum = w.bytes AS fits FROM (SELECT p.n, x.*, \
          sum(x.bytes) OVER (ORDER BY p.n, x.visible_at, x.position ROWS UNBOUNDED PRECEDING) AS sum \
-       FROM p JOIN {s}.queues q ON q.key = p.key CROSS JOIN LATERAL ( \
+       FROM p JOIN {s}.queues q ON q.key = ANY (ARRAY[p.key]) CROSS JOIN LATERAL ( \
          SELECT n.visible_at, n.position, n.kind, n.item, octet_length(n.item) AS bytes, \
            least(n.attempts, 4294967294) + 1 + \
              (CASE WHEN q.lock_nonce IS NOT NULL \
@@ -83,7 +83,7 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
      found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, q.ended, q.updated_at, \
          q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, q.bounced_at, q.bounce, \
          q.lock_nonce AS held, m.messages, m.visible, m.positions, m.kinds, m.attempts, m.items \
-       FROM p JOIN {s}.queues q ON q.key = p.key LEFT JOIN ( \
+       FROM p JOIN {s}.queues q ON q.key = ANY (ARRAY[p.key]) LEFT JOIN ( \
          SELECT x.n, count(*) FILTER (WHERE x.fits) AS messages, \
            array_agg(x.visible_at) FILTER (WHERE x.fits) AS visible, \
            array_agg(x.position) FILTER (WHERE x.fits) AS positions, \
@@ -92,8 +92,8 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
            array_agg(x.item) FILTER (WHERE x.fits) AS items \
          FROM waiting x GROUP BY x.n) m ON m.n = p.n), \
      counted AS (UPDATE {s}.inbox n SET attempts = least(n.attempts, 4294967294) + 1 \
-       FROM found f JOIN {s}.queues q ON q.key = f.key \
-       WHERE f.messages > 0 AND q.lock_nonce IS NOT NULL AND n.instance_key = q.key \
+       FROM found f JOIN {s}.queues q ON q.key = ANY (ARRAY[f.key]) \
+       WHERE f.messages > 0 AND q.lock_nonce IS NOT NULL AND n.instance_key = ANY (ARRAY[f.key]) \
          AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
          AND n.position < q.lock_watermark), \
      locked AS (UPDATE {s}.queues q SET lock_nonce = ($2::bigint[])[f.n], \
@@ -101,18 +101,20 @@ const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now
          lock_watermark = q.next_position, lock_count = f.messages, suspect_before = q.suspect, \
          suspect = TRUE, not_before = 0, ready_at = (SELECT now FROM c) + $1::bigint, \
          revision = least(q.revision, 9223372036854775806) + 1 \
-       FROM found f WHERE q.key = f.key AND f.messages > 0), \
+       FROM found f WHERE q.key = ANY (ARRAY[f.key]) AND f.messages > 0), \
      mended AS (UPDATE {s}.queues q SET ready_at = \
          (SELECT min(n.visible_at) FROM {s}.inbox n WHERE n.instance_key = q.key), lock_nonce = NULL, revision = least(q.revision, 9223372036854775806) + 1 \
-       FROM found f WHERE q.key = f.key AND f.messages IS NULL) \
+       FROM found f WHERE q.key = ANY (ARRAY[f.key]) AND f.messages IS NULL) \
      SELECT f.key, ($2::bigint[])[f.n], f.suspect, f.current_execution_id, f.has_kv, f.visible, f.positions, \
        f.kinds, f.attempts, f.items, i.instance_id, i.incarnation, i.name, i.version, i.parent_instance, \
        i.parent_execution_id, i.parent_event_id, i.created_at, f.ready_at, f.ended, f.updated_at, f.pinned_key, \
        f.inbox_count, f.next_position, least(f.revision, 9223372036854775806) + 1, e.instance_key, e.execution_id, e.status, e.completed_at, \
        e.pinned_major, e.pinned_minor, e.pinned_patch, e.event_count, e.last_event_id, e.history_bytes, \
-       f.cancelled, f.bounced_at IS NOT NULL, CASE WHEN f.bounced_at >= f.updated_at THEN f.bounce END, f.held \
-     FROM found f JOIN {s}.instances i ON i.key = f.key \
-     LEFT JOIN {s}.executions e ON e.instance_key = f.key AND e.execution_id = f.current_execution_id \
+       f.cancelled, f.bounced_at IS NOT NULL, CASE WHEN f.bounced_at >= f.updated_at THEN f.bounce END, f.held, \
+       CASE WHEN f.inbox_count > f.messages THEN (SELECT n.visible_at FROM {s}.inbox n WHERE n.instance_key = f.key AND n.kind <> 5 \
+         AND n.delayed IS NOT TRUE ORDER BY n.visible_at DESC, n.position DESC LIMIT 1) END \
+     FROM found f JOIN {s}.instances i ON i.key = ANY (ARRAY[f.key]) \
+     LEFT JOIN {s}.executions e ON e.instance_key = ANY (ARRAY[f.key]) AND e.execution_id = f.current_execution_id \
      WHERE f.messages > 0 ORDER BY f.n";
 
 /// Where the answers of a look stand.
@@ -340,7 +342,7 @@ impl RawTurn {
             lock,
             cancelled: row.get(35),
             bounced: row.get(36),
-            last_arrival: NO_ARRIVAL,
+            last_arrival: row.get::<_, Option<Ms>>(39).unwrap_or(Ms::MIN),
             pending: Pending::default(),
         };
         Self {

@@ -41,7 +41,7 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
        WHERE b.n <= $3::bigint AND (b.n = 1 OR b.sum <= $11::bigint)), \
      taken AS (UPDATE {s}.work_items w SET ready_at = (SELECT now FROM c) + $5::bigint, suspect = TRUE, \
          suspect_before = w.suspect, attempts = least(w.attempts, 4294967294) + 1, \
-         lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = p.id \
+         lock_nonce = ($6::bigint[])[p.n] FROM picked p WHERE w.id = ANY (ARRAY[p.id]) \
        RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
          p.ready_at, w.ready_at AS expires_at, w.tag, w.execution_id, w.activity_id, w.visible_at, w.bounce, \
          p.held, w.forgiven), \
@@ -50,13 +50,13 @@ const TAKE: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          UNION ALL SELECT TRUE, $9::bigint WHERE $4::bigint > 0) s \
        CROSS JOIN LATERAL (SELECT w.ready_at FROM {s}.work_items w WHERE w.session_id IS NULL AND w.tag = a.t \
          AND w.suspect = s.suspect AND w.ready_at BETWEEN s.first AND (SELECT now FROM c) + $10::bigint \
-         AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.id = w.id) ORDER BY w.ready_at, w.id LIMIT 1) x \
+         AND w.id <> ALL (ARRAY(SELECT p.id FROM picked p)) ORDER BY w.ready_at, w.id LIMIT 1) x \
        GROUP BY s.suspect) \
      SELECT c.now, (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), open.ok, t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, \
        i.name, i.version, t.ready_at, t.bounce, t.held, t.forgiven, t.id, t.lock_nonce, t.expires_at, t.tag, NULL::text, \
        t.instance_id, t.execution_id, t.activity_id, t.visible_at, t.suspect_before, t.attempts \
      FROM c CROSS JOIN open LEFT JOIN taken t ON TRUE \
-     LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
+     LEFT JOIN {s}.instances i ON i.instance_id = ANY (ARRAY[t.instance_id]) ORDER BY t.n";
 
 /// A locked work item, still encoded.
 #[derive(Debug)]

@@ -40,7 +40,7 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
            ORDER BY q.ready_at, q.key LIMIT $8::bigint) x), \
      clean AS MATERIALIZED (SELECT q.key, q.ready_at \
        FROM (SELECT f.key, f.ready_at FROM found f ORDER BY f.ready_at, f.key LIMIT $8::bigint) f \
-       JOIN {s}.queues q ON q.key = f.key \
+       JOIN {s}.queues q ON q.key = ANY (ARRAY[f.key]) \
        WHERE NOT q.suspect AND q.ready_at <= (SELECT now FROM c) \
          AND EXISTS (SELECT 1 FROM matching m WHERE m.k = q.pinned_key) \
          AND (q.cancelled OR EXISTS (SELECT 1 FROM handlers h WHERE h.n = q.route_name AND h.v = q.route_version)) \
@@ -58,19 +58,19 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
          SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.route_name = h.n \
            AND q.route_version = h.v AND q.suspect::int = 0 \
            AND q.ready_at BETWEEN $9::bigint AND (SELECT now FROM c) + $12::bigint \
-           AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x \
+           AND q.key <> ALL (ARRAY(SELECT p.key FROM picked p)) ORDER BY q.ready_at, q.key LIMIT 1) x \
        UNION ALL \
        SELECT FALSE, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
          SELECT q.ready_at FROM {s}.queues q WHERE q.pinned_key = m.k AND q.suspect::int = 0 AND q.cancelled \
            AND q.ready_at BETWEEN $9::bigint AND (SELECT now FROM c) + $12::bigint \
-           AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x \
+           AND q.key <> ALL (ARRAY(SELECT p.key FROM picked p)) ORDER BY q.ready_at, q.key LIMIT 1) x \
        UNION ALL \
        SELECT TRUE, x.ready_at FROM matching m CROSS JOIN LATERAL ( \
          SELECT q.ready_at FROM {s}.queues q WHERE $5::bigint > 0 AND q.pinned_key = m.k AND q.suspect = TRUE \
            AND q.ready_at BETWEEN $10::bigint AND (SELECT now FROM c) + $12::bigint \
            AND (q.cancelled OR EXISTS (SELECT 1 FROM handlers h \
              WHERE h.n = q.route_name AND h.v = q.route_version)) \
-           AND NOT EXISTS (SELECT 1 FROM picked p WHERE p.key = q.key) ORDER BY q.ready_at, q.key LIMIT 1) x) d \
+           AND q.key <> ALL (ARRAY(SELECT p.key FROM picked p)) ORDER BY q.ready_at, q.key LIMIT 1) x) d \
        GROUP BY d.suspect) \
      SELECT (SELECT now FROM c), (SELECT at FROM due WHERE NOT suspect), (SELECT at FROM due WHERE suspect), \
        set_config('duroxide.picked', \

@@ -59,7 +59,7 @@ const ROUTED: &str = "WITH RECURSIVE all_tags (t) AS ( \
          ORDER BY w.ready_at, w.id LIMIT $4::bigint) x \
        UNION ALL SELECT w.id FROM accepted a JOIN {s}.work_items w ON $3::boolean AND w.session_id IS NULL \
          AND w.tag = a.t AND w.suspect = TRUE AND w.name = ANY($6::text[]) AND w.ready_at BETWEEN $5::bigint AND $1::bigint) \
-     SELECT w.ready_at, w.id FROM found f JOIN {s}.work_items w ON w.id = f.id \
+     SELECT w.ready_at, w.id FROM found f JOIN {s}.work_items w ON w.id = ANY (ARRAY[f.id]) \
        WHERE w.suspect = $3::boolean AND w.ready_at <= $1::bigint \
        ORDER BY w.ready_at, w.id LIMIT $4::bigint FOR UPDATE OF w SKIP LOCKED";
 const PLAIN_DUE: &str = "SELECT min(w.ready_at) FROM {s}.work_items w WHERE w.session_id IS NULL \
@@ -81,7 +81,7 @@ macro_rules! heads {
                     AND w.ready_at > $1::bigint), 0) ELSE 0 END) AS running_until \
                FROM ",
             $heads,
-            " h LEFT JOIN {s}.sessions s ON s.session_id = h.session_id \
+            " h LEFT JOIN {s}.sessions s ON s.session_id = ANY (ARRAY[h.session_id]) \
                CROSS JOIN LATERAL (SELECT \
                  coalesce(s.owner = $3::text AND s.locked_until > $1::bigint, FALSE) AS owned) o \
                WHERE ($2::text[] IS NULL OR h.tag = ANY($2::text[])) AND ($5::boolean OR NOT h.suspect) \
@@ -103,7 +103,7 @@ const ROUTED_HEADS: &str = heads!(
 const RUNNING: &str = "WITH running AS MATERIALIZED ( \
        SELECT w.session_id, max(w.ready_at) AS until FROM {s}.work_items w \
        WHERE w.session_id IS NOT NULL AND w.lock_nonce IS NOT NULL AND w.ready_at > $2 GROUP BY w.session_id) \
-     SELECT count(*), min(r.until) FROM running r JOIN {s}.sessions s ON s.session_id = r.session_id \
+     SELECT count(*), min(r.until) FROM running r JOIN {s}.sessions s ON s.session_id = ANY (ARRAY[r.session_id]) \
      WHERE s.owner = $1 AND s.locked_until > $2";
 /// Only if the session is still idle.
 const GIVE_UP: &str = "UPDATE {s}.sessions s SET locked_until = $3 \
@@ -119,7 +119,7 @@ const TAKE: &str = "WITH t AS (UPDATE {s}.work_items w SET ready_at = $2::bigint
        w.instance_id, w.bounce, before.lock_nonce AS held, w.forgiven) \
      SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, $4::bigint, \
        t.bounce, t.held, t.forgiven \
-     FROM t LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id";
+     FROM t LEFT JOIN {s}.instances i ON i.instance_id = ANY (ARRAY[t.instance_id])";
 const CLAIM: &str = "INSERT INTO {s}.sessions AS s (session_id, owner, locked_until, last_activity_at) \
      VALUES ($1, $2, $3, $4) ON CONFLICT (session_id) DO UPDATE SET owner = $2, last_activity_at = $4, \
      locked_until = CASE WHEN s.locked_until <= $4 THEN $3 ELSE greatest(s.locked_until, $5::bigint) END";

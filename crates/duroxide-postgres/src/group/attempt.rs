@@ -126,6 +126,11 @@ impl Carrier {
             .map(|(places, fetch)| fetch_turn::looked(&answers, places, &fetch.request, self.turns.ahead()))
             .collect();
         self.note_taken(&turns, &work, fetches);
+        let seen = work.iter().filter_map(|looked| match looked {
+            Looked::Done(look) => Some(look.now),
+            Looked::Sessions(_) => None,
+        });
+        seen.chain(turns.iter().map(|look| look.now)).for_each(|now| self.saw_clock(now));
         let Prepared { outcomes, effects, written, wrote, audience, end, .. } = group;
         let told = end.map(|end| (audience, end));
         Ok(Done { outcomes, effects, written, wrote, turns, work, told })
@@ -174,6 +179,7 @@ impl Carrier {
                 let mut set = set.map_err(Failure::Storage)?;
                 group.transaction = Transaction::Begun;
                 self.memory.lock().note_time(set.rows.now());
+                self.saw_clock(set.rows.now());
                 set.remember_executions(&self.memory.lock());
                 for call in calls {
                     group.outcomes.push(carry_out(&mut set, conn, call).await?);
@@ -211,6 +217,9 @@ impl Carrier {
         if let Some((clock, stored)) = group.flushed.written.and_then(|written| written.answer(answers)) {
             let clock = clock.ok_or(Failure::Doubtful)?;
             self.memory.lock().note_time(clock);
+            if self.options.clock.is_none() {
+                self.saw_clock(clock);
+            }
             ids = stored;
         }
         let served = std::mem::take(&mut fetches.served_work);

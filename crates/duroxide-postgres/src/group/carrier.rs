@@ -168,6 +168,7 @@ pub(crate) struct Carrier {
     /// The versions of the executions in the store.
     pub(crate) versions: Versions,
     behind: Behind,
+    pub(crate) clock: crate::clock_steps::ClockWatch,
     /// What others must be told, and have not been told yet.
     pub(crate) news: crate::group::news::News,
     /// Where the fetches wait, if that is not here.
@@ -211,6 +212,7 @@ impl Carrier {
             upkeep: crate::upkeep::vacuum::Upkeep::default(),
             versions: Versions::default(),
             behind: Behind::new(store, inbox),
+            clock: crate::clock_steps::ClockWatch::default(),
             fetches_wait_at: None,
         }
     }
@@ -244,6 +246,7 @@ impl Carrier {
         } else {
             self.wait().await;
         }
+        self.after_clock_step().await;
         self.turns.expire();
         self.work.expire();
         if self.has_horizons() {
@@ -339,7 +342,8 @@ impl Carrier {
         let arrived = self.inbox.arrived.notified();
         let lanes = self.turns.next_wake().into_iter().chain(self.work.next_wake());
         let behind = if self.has_horizons() { self.behind.next_wake() } else { None };
-        let next_wake = lanes.chain(self.blocked.next_wake()).chain(behind).min();
+        let next_wake =
+            lanes.chain(self.blocked.next_wake()).chain(behind).chain(self.clock.next_wake()).min();
         // What has arrived since the last look at the inbox has notified.
         self.inbox.lock().asleep_until = next_wake;
         match next_wake {

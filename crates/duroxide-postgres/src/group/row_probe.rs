@@ -55,8 +55,8 @@ const LOCKED: [&str; 5] = [
 const LOCKED_WORK: &str = locked_rows!("work_items", "id", "");
 const LOCKED_ACTIVITIES: &str = "WITH a AS MATERIALIZED (SELECT w.id, w.instance_id, w.execution_id, w.activity_id \
        FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (i, e, a) \
-       JOIN {s}.work_items w ON w.instance_id = u.i AND w.execution_id = u.e AND w.activity_id = u.a), \
-     free AS MATERIALIZED (SELECT w.id FROM a JOIN {s}.work_items w ON w.id = a.id FOR UPDATE OF w SKIP LOCKED) \
+       JOIN {s}.work_items w ON w.instance_id = ANY (ARRAY[u.i]) AND w.execution_id = u.e AND w.activity_id = u.a), \
+     free AS MATERIALIZED (SELECT w.id FROM a JOIN {s}.work_items w ON w.id = ANY (ARRAY[a.id]) FOR UPDATE OF w SKIP LOCKED) \
      SELECT a.instance_id, a.execution_id, a.activity_id FROM a \
      WHERE NOT EXISTS (SELECT 1 FROM free WHERE free.id = a.id)";
 const LOCKED_IDS: &str = "SELECT u.id FROM unnest($1::bigint[], $2::text[]) AS u (n, id) \

@@ -118,6 +118,8 @@ impl Carrier {
                 self.fail(calls, fault);
                 return None;
             }
+            self.look_at_manual_clock();
+            self.after_clock_step().await;
             let mut fetches = Fetches::default();
             match self.attempt(&calls, &reserved, &mut fetches, trust).await {
                 Ok(done) => {
@@ -196,7 +198,7 @@ impl Carrier {
         Lane::fail(self.work.take_due(), &error);
     }
 
-    async fn roll_back(&mut self, failure: &Failure, calls: &[Call]) {
+    pub(crate) async fn roll_back(&mut self, failure: &Failure, calls: &[Call]) {
         let ended = match failure {
             Failure::Doubtful => return,
             Failure::Reserve(_) => false,

@@ -7,6 +7,7 @@ use duroxide_core::ItemKind;
 use duroxide_provider::rules::{KeptItem, KeptMessage, Place};
 use tokio_postgres::Row;
 
+use crate::clock_steps::DELAYED;
 use crate::connections::pipeline::{Pipeline, values};
 use crate::rows::working_set::{RESERVE, WorkingSet, early_cutoff, reservations, timer_columns};
 use crate::rows::write_group::{Written, column};
@@ -16,12 +17,14 @@ pub(crate) const EXPIRE_EARLY: &str = "DELETE FROM {s}.early_messages WHERE kept
 const EARLY: &str = "INSERT INTO {s}.early_messages (instance_id, position, visible_at, kept_at, item) \
      SELECT u.i, u.p, u.v, $4::bigint, u.item \
      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $5::text[]) AS u (i, p, v, item)";
-/// Only events are kept, and none is admitted before the start.
-const ADMIT_EARLY: &str = "INSERT INTO {s}.inbox (instance_key, visible_at, position, kind, item) \
-     SELECT u.key, greatest(m.visible_at, u.start_at), \
-       u.first - 1 + row_number() OVER (PARTITION BY u.key ORDER BY m.position), 6, m.item \
+/// Only events are kept, and none is admitted before the start. One that was not delayed when it was kept comes with the
+/// start, in its order.
+const ADMIT_EARLY: &str = "INSERT INTO {s}.inbox (instance_key, visible_at, position, kind, item, delayed) \
+     SELECT u.key, CASE WHEN m.visible_at > m.kept_at THEN greatest(m.visible_at, u.start_at) ELSE u.start_at END, \
+       u.first - 1 + row_number() OVER (PARTITION BY u.key ORDER BY m.position), 6, m.item, \
+       CASE WHEN m.visible_at > m.kept_at OR u.start_at > $5::bigint THEN TRUE END \
      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (id, key, start_at, first) \
-     JOIN {s}.early_messages m ON m.instance_id = u.id";
+     JOIN {s}.early_messages m ON m.instance_id = ANY (ARRAY[u.id])";
 const FORGET_EARLY: &str = "DELETE FROM {s}.early_messages WHERE instance_id = ANY($1::text[])";
 /// Those that the transaction itself brings, and those that stand in an inbox.
 const KEEP: &str = "INSERT INTO {s}.kept_messages (instance_key, position, item) \
@@ -32,7 +35,7 @@ const FORGET_KEPT: &str = "DELETE FROM {s}.kept_messages WHERE instance_key = AN
 const RUN_AGAIN: &str = "UPDATE {s}.instances SET status = 1, ended_at = NULL WHERE key = ANY($1::bigint[])";
 const ENDED_ATTEMPTS: &str = "UPDATE {s}.inbox n SET attempts = least(n.attempts, 4294967294) + 1 \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (key, v, p, w) \
-     WHERE n.instance_key = u.key AND (n.visible_at, n.position) <= (u.v, u.p) AND n.position < u.w";
+     WHERE n.instance_key = ANY (ARRAY[u.key]) AND (n.visible_at, n.position) <= (u.v, u.p) AND n.position < u.w";
 const ASIDE_MESSAGES: &str = "WITH gone AS (DELETE FROM {s}.inbox n \
        USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) WITH ORDINALITY AS u (key, v, p, cause, o) \
        WHERE n.instance_key = ANY (ARRAY[u.key]) AND n.visible_at = u.v AND n.position = u.p \
@@ -49,10 +52,13 @@ const DELETE_COVERED: &str = "DELETE FROM {s}.inbox n \
      WHERE n.instance_key = ANY (ARRAY[u.key]) AND (n.visible_at, n.position) <= (u.v, u.p) AND n.position < u.w";
 const PULL_BACK: &str = "UPDATE {s}.inbox n SET visible_at = u.now \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (key, now, until) \
-     WHERE n.instance_key = ANY (ARRAY[u.key]) AND n.kind <> 5 AND n.visible_at > u.now AND n.visible_at <= u.until";
-const DELETE_TIMERS: &str = "DELETE FROM {s}.inbox n \
-     USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (key, e, s) \
-     WHERE n.kind = 5 AND n.instance_key = u.key AND n.execution_id = u.e AND (u.s IS NULL OR n.event_id = u.s)";
+     WHERE n.instance_key = ANY (ARRAY[u.key]) AND n.kind <> 5 AND n.visible_at > u.now AND n.visible_at <= u.until \
+     AND n.delayed IS NOT TRUE";
+/// The lock on the row of `queues` keeps the rows where they are found.
+const DELETE_TIMERS: &str = "DELETE FROM {s}.inbox WHERE ctid = ANY (ARRAY( \
+       SELECT x.place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (key, e, s) \
+       CROSS JOIN LATERAL (SELECT n.ctid AS place FROM {s}.inbox n WHERE n.kind = 5 AND n.instance_key = u.key \
+         AND n.execution_id = u.e AND (u.s IS NULL OR n.event_id = u.s) OFFSET 0) x))";
 const EMPTY_INBOX: &str = "DELETE FROM {s}.inbox WHERE instance_key = ANY($1::bigint[])";
 const CANCELS: &str = "UPDATE {s}.queues q SET cancelled = EXISTS \
        (SELECT 1 FROM {s}.inbox n WHERE n.instance_key = q.key AND n.kind = 7) WHERE q.key = ANY($1::bigint[])";
@@ -64,7 +70,7 @@ const CUSTOM_STATUSES: &str = "INSERT INTO {s}.custom_statuses AS c (instance_ke
      ON CONFLICT (instance_key) DO UPDATE SET version = c.version + excluded.version, status = excluded.status";
 const CLEAR_KV: &str = "DELETE FROM {s}.kv WHERE instance_key = ANY($1::bigint[])";
 const DELETE_KV: &str = "DELETE FROM {s}.kv k USING unnest($1::bigint[], $2::text[]) AS u (i, k) \
-     WHERE k.instance_key = u.i AND k.key = u.k";
+     WHERE k.instance_key = ANY (ARRAY[u.i]) AND k.key = u.k";
 const SET_KV: &str = "INSERT INTO {s}.kv (instance_key, key, last_updated_at_ms, value) \
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[]) \
      ON CONFLICT (instance_key, key) DO UPDATE SET last_updated_at_ms = excluded.last_updated_at_ms, \
@@ -75,19 +81,19 @@ const CHANGE_WORK: &str = "UPDATE {s}.work_items w SET lock_nonce = u.nonce, vis
      bounced_at = CASE WHEN u.cause IS NULL THEN w.bounced_at ELSE $10::bigint END, \
      bounce = coalesce(u.cause, w.bounce) \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::boolean[], $6::boolean[], \
-       $7::bigint[], $8::boolean[], $9::text[]) AS u (id, nonce, v, r, s, b, a, delayed, cause) WHERE w.id = u.id";
+       $7::bigint[], $8::boolean[], $9::text[]) AS u (id, nonce, v, r, s, b, a, delayed, cause) WHERE w.id = ANY (ARRAY[u.id])";
 const BOUNCES: &str = "UPDATE {s}.queues q SET bounce = u.cause, \
      bounced_at = CASE WHEN u.cause IS NULL THEN NULL ELSE $3::bigint END \
-     FROM unnest($1::bigint[], $2::text[]) AS u (key, cause) WHERE q.key = u.key";
+     FROM unnest($1::bigint[], $2::text[]) AS u (key, cause) WHERE q.key = ANY (ARRAY[u.key])";
 const PROGRESS: &str = "UPDATE {s}.work_items w SET progress = u.text \
-     FROM unnest($1::bigint[], $2::text[]) AS u (id, text) WHERE w.id = u.id";
+     FROM unnest($1::bigint[], $2::text[]) AS u (id, text) WHERE w.id = ANY (ARRAY[u.id])";
 const FORGIVE: &str = "UPDATE {s}.work_items w SET forgiven = least(w.forgiven, 4294967294) + 1 \
      WHERE w.id = ANY($1::bigint[])";
 const USE_SESSIONS: &str = "UPDATE {s}.sessions s SET last_activity_at = $3::bigint, \
      locked_until = greatest(s.locked_until, u.until) \
-     FROM unnest($1::text[], $2::bigint[]) AS u (id, until) WHERE s.session_id = u.id";
+     FROM unnest($1::text[], $2::bigint[]) AS u (id, until) WHERE s.session_id = ANY (ARRAY[u.id])";
 const FORGET_HEADS: &str = "DELETE FROM {s}.session_heads h USING unnest($1::text[], $2::text[]) AS u (session, tag) \
-     WHERE h.session_id = u.session AND h.tag = u.tag";
+     WHERE h.session_id = ANY (ARRAY[u.session]) AND h.tag = ANY (ARRAY[u.tag])";
 const FIND_HEADS: &str = "INSERT INTO {s}.session_heads (session_id, tag, suspect, ready_at, work_id) \
      SELECT u.session, u.tag, k.suspect, f.ready_at, f.id \
      FROM unnest($1::text[], $2::text[]) AS u (session, tag) \
@@ -120,6 +126,7 @@ impl WorkingSet<'_> {
         self.flush_removed(pipeline);
         self.flush_pulled_back(pipeline);
         let written = self.write_group(pipeline);
+        self.flush_times(pipeline);
         self.flush_cancels(pipeline);
         self.flush_bounces(pipeline);
         self.flush_next_executions(pipeline);
@@ -237,6 +244,18 @@ impl WorkingSet<'_> {
         );
         let until = column!(rows, row => row.until);
         pipeline.add(PULL_BACK, values![column!(rows, row => row.key), column!(rows, row => row.now), until]);
+    }
+
+    /// After the inboxes are written: marks messages that are delayed.
+    fn flush_times(&self, pipeline: &mut Pipeline) {
+        let rows: Vec<_> = self.rows.changes().inbox.iter().filter(|row| row.delayed).collect();
+        if !rows.is_empty() {
+            let keys = column!(rows, row => row.key);
+            pipeline.add(
+                DELAYED,
+                values![keys, column!(rows, row => row.visible_at), column!(rows, row => row.position)],
+            );
+        }
     }
 
     /// After the inboxes are written.
@@ -382,6 +401,7 @@ impl WorkingSet<'_> {
                     column!(rows, row => row.key),
                     column!(rows, row => row.start_at),
                     column!(rows, row => row.first_position),
+                    self.rows.now(),
                 ],
             );
             pipeline.add(FORGET_EARLY, values![ids]);

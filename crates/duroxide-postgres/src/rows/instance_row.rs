@@ -6,9 +6,6 @@ use tokio_postgres::Row;
 
 use crate::values::{Ms, from_column, from_text};
 
-/// Stands for the latest time of a message in an inbox: the store does not keep it.
-pub(crate) const NO_ARRIVAL: Ms = Ms::MIN;
-
 /// The columns of an instance, to be selected first, from `queues q JOIN instances i`.
 macro_rules! instance_columns {
     () => {
@@ -16,7 +13,9 @@ macro_rules! instance_columns {
          q.next_position, q.not_before, q.ready_at, q.suspect, q.suspect_before, q.lock_nonce, \
          q.lock_visible_at, q.lock_position, q.lock_watermark, q.lock_count, i.instance_id, i.name, i.version, \
          i.parent_instance, i.parent_execution_id, i.parent_event_id, q.cancelled, q.revision, i.incarnation, \
-         i.created_at, q.bounced_at IS NOT NULL, i.status"
+         i.created_at, q.bounced_at IS NOT NULL, i.status, \
+         (SELECT n.visible_at FROM {s}.inbox n WHERE n.instance_key = q.key AND n.kind <> 5 AND n.delayed IS NOT TRUE \
+          ORDER BY n.visible_at DESC, n.position DESC LIMIT 1)"
     };
 }
 pub(crate) use instance_columns;
@@ -65,7 +64,7 @@ pub(crate) fn read(row: &Row) -> InstanceRow {
         incarnation: row.get::<_, i64>(25).cast_unsigned(),
         created_at: row.get(26),
         bounced: row.get(27),
-        last_arrival: NO_ARRIVAL,
+        last_arrival: row.get::<_, Option<Ms>>(29).unwrap_or(Ms::MIN),
         pending: Pending::default(),
     }
 }

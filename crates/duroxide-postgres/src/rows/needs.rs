@@ -172,7 +172,7 @@ async fn first_input(conn: &Conn<'_>, key: i64) -> Result<FirstInputRow, Fault> 
 
 /// The messages kept for an instance, in their order.
 pub(crate) async fn kept_messages(conn: &Conn<'_>, instance: &str) -> Result<Vec<WorkItem>, Fault> {
-    const SQL: &str = "SELECT k.item FROM {s}.kept_messages k JOIN {s}.instances i ON i.key = k.instance_key \
+    const SQL: &str = "SELECT k.item FROM {s}.instances i JOIN {s}.kept_messages k ON k.instance_key = ANY (ARRAY[i.key]) \
          WHERE i.instance_id = $1 ORDER BY k.position";
     kept_items(&conn.query(SQL, &[&owned_text(instance)]).await?, instance)
 }

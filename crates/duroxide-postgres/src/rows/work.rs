@@ -63,7 +63,7 @@ pub(crate) async fn lost(
     tokens: &[String],
 ) -> Result<Vec<String>, Fault> {
     const SQL: &str = "SELECT u.key, u.nonce FROM unnest($2::bigint[], $3::bigint[]) AS u (key, nonce) \
-         JOIN {s}.work_items w ON w.id = u.key AND w.lock_nonce = u.nonce \
+         JOIN {s}.work_items w ON w.id = ANY (ARRAY[u.key]) AND w.lock_nonce = u.nonce \
          WHERE w.ready_at > coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)";
     let parsed: Vec<Token> = tokens.iter().filter_map(|text| Token::parse(text).ok()).collect();
     let keys: Vec<i64> = parsed.iter().map(|token| token.key).collect();

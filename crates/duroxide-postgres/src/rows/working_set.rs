@@ -52,9 +52,9 @@ pub(crate) const LOCK: &str = concat!(
     "SELECT ",
     instance_columns!(),
     " FROM (SELECT DISTINCT k.key FROM (SELECT unnest($1::bigint[]) AS key UNION ALL \
-         SELECT o.key FROM unnest($2::text[]) AS u (id) JOIN {s}.instances o ON o.instance_id = u.id) k) k \
-       JOIN {s}.queues q ON q.key = k.key JOIN {s}.instances i ON i.key = q.key \
-       ORDER BY q.key FOR UPDATE OF q"
+         SELECT o.key FROM unnest($2::text[]) AS u (id) JOIN {s}.instances o ON o.instance_id = ANY (ARRAY[u.id])) k) k \
+       JOIN {s}.queues q ON q.key = ANY (ARRAY[k.key]) JOIN {s}.instances i ON i.key = ANY (ARRAY[k.key]) \
+       ORDER BY k.key FOR UPDATE OF q"
 );
 const LOCK_WORK: &str = "SELECT w.id, w.lock_nonce, w.ready_at, w.tag, w.session_id, w.instance_id, w.execution_id, \
      w.activity_id, w.visible_at, w.suspect_before, w.attempts, w.name FROM {s}.work_items w \
@@ -62,14 +62,14 @@ const LOCK_WORK: &str = "SELECT w.id, w.lock_nonce, w.ready_at, w.tag, w.session
 const LOCK_CANCELLED: &str = "SELECT w.id, w.lock_nonce, w.ready_at, w.tag, w.session_id, w.instance_id, w.execution_id, \
      w.activity_id, w.visible_at, w.suspect_before, w.attempts, w.name \
      FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (i, e, a) \
-     JOIN {s}.work_items w ON w.instance_id = u.i AND w.execution_id = u.e AND w.activity_id = u.a \
-     ORDER BY w.id FOR UPDATE OF w";
+     JOIN {s}.work_items w ON w.instance_id = ANY (ARRAY[u.i]) AND w.execution_id = u.e AND w.activity_id = u.a \
+     ORDER BY w.id + 0 FOR UPDATE OF w";
 /// After the locks: whoever waited for them has a later time.
 const NOW: &str = "SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)";
 pub(crate) const EXECUTIONS: &str = "SELECT e.instance_key, e.execution_id, e.status, e.completed_at, e.pinned_major, \
      e.pinned_minor, e.pinned_patch, e.event_count, e.last_event_id, e.history_bytes \
      FROM unnest($1::bigint[], $2::bigint[]) AS u (key, execution_id) \
-     JOIN {s}.executions e ON e.instance_key = u.key AND e.execution_id = u.execution_id";
+     JOIN {s}.executions e ON e.instance_key = ANY (ARRAY[u.key]) AND e.execution_id = u.execution_id";
 /// The first message of each inbox that an ack leaves there.
 const FIRST_LEFT: &str = "SELECT q.key, (SELECT n.visible_at FROM {s}.inbox n WHERE n.instance_key = q.key \
        AND (q.lock_nonce IS NULL OR (n.visible_at, n.position) > (q.lock_visible_at, q.lock_position) \
@@ -78,15 +78,16 @@ const FIRST_LEFT: &str = "SELECT q.key, (SELECT n.visible_at FROM {s}.inbox n WH
             WHERE n.kind = 5 AND t.key = n.instance_key AND t.e = n.execution_id \
             AND (t.s IS NULL OR t.s = n.event_id)) \
        ORDER BY n.visible_at, n.position LIMIT 1) \
-     FROM unnest($1::bigint[]) AS u (key) JOIN {s}.queues q ON q.key = u.key";
+     FROM unnest($1::bigint[]) AS u (key) JOIN {s}.queues q ON q.key = ANY (ARRAY[u.key])";
 /// The first message of each inbox.
 const FIRST: &str = "SELECT u.key, (SELECT n.visible_at FROM {s}.inbox n WHERE n.instance_key = u.key \
        ORDER BY n.visible_at, n.position LIMIT 1) FROM unnest($1::bigint[]) AS u (key)";
 /// The timers that acks remove, but for those that their locks cover.
 pub(crate) const TIMERS: &str = "SELECT DISTINCT n.instance_key, n.visible_at, n.position \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS t (key, e, s) \
-     JOIN {s}.queues q ON q.key = t.key JOIN {s}.inbox n ON n.kind = 5 AND n.instance_key = t.key \
-       AND n.execution_id = t.e AND (t.s IS NULL OR t.s = n.event_id) \
+     JOIN {s}.queues q ON q.key = ANY (ARRAY[t.key]) \
+     CROSS JOIN LATERAL (SELECT n.instance_key, n.visible_at, n.position FROM {s}.inbox n WHERE n.kind = 5 \
+       AND n.instance_key = t.key AND n.execution_id = t.e AND (t.s IS NULL OR t.s = n.event_id) OFFSET 0) n \
      WHERE q.lock_nonce IS NULL OR (n.visible_at, n.position) > (q.lock_visible_at, q.lock_position) \
        OR n.position >= q.lock_watermark";
 /// What expires is the oldest, so that positions have no gaps and their span is the count.

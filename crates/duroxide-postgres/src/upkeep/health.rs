@@ -20,8 +20,8 @@ pub(crate) async fn queued_for(
          q.lock_nonce IS NOT NULL AND q.ready_at > coalesce($1::bigint, \
            (extract(epoch FROM clock_timestamp()) * 1000)::bigint), \
          w.executions, w.activities, n.kinds, n.executions, n.events \
-         FROM {s}.instances i JOIN {s}.queues q ON q.key = i.key \
-         LEFT JOIN {s}.executions e ON e.instance_key = q.key AND e.execution_id = q.current_execution_id \
+         FROM {s}.instances i JOIN {s}.queues q ON q.key = ANY (ARRAY[i.key]) \
+         LEFT JOIN {s}.executions e ON e.instance_key = ANY (ARRAY[q.key]) AND e.execution_id = q.current_execution_id \
          CROSS JOIN LATERAL (SELECT array_agg(w.execution_id) AS executions, array_agg(w.activity_id) AS activities \
            FROM {s}.work_items w WHERE w.instance_id = i.instance_id) w \
          CROSS JOIN LATERAL (SELECT array_agg(n.kind) AS kinds, array_agg(n.execution_id) AS executions, \

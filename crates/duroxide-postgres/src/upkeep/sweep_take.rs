@@ -75,7 +75,7 @@ async fn turns(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> R
         ") y WHERE y.ready_at <= $4::bigint AND y.updated_at <= $5::bigint AND \
             (SELECT n.visible_at FROM {s}.inbox n WHERE n.instance_key = y.key ORDER BY n.visible_at LIMIT 1) \
               <= $5::bigint ORDER BY y.ready_at, y.key LIMIT $6::bigint) \
-         SELECT f.o, q.key FROM found f JOIN d ON d.o = f.o JOIN {s}.queues q ON q.key = f.key \
+         SELECT f.o, q.key FROM found f JOIN d ON d.o = f.o JOIN {s}.queues q ON q.key = ANY (ARRAY[f.key]) \
          WHERE q.ready_at <= $4::bigint AND q.updated_at <= $5::bigint AND q.pinned_key = d.k AND \
            CASE WHEN d.n = '' THEN q.cancelled OR q.route_name = '' \
                 ELSE q.route_name = d.n AND q.route_version = d.v AND NOT q.cancelled END \
@@ -117,7 +117,7 @@ async fn work(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> Re
         under_names!("w.id, w.ready_at, w.visible_at"),
         ") y WHERE y.ready_at <= $3::bigint AND y.visible_at <= $4::bigint \
             ORDER BY y.ready_at, y.id LIMIT $5::bigint) \
-         SELECT f.o, w.id, w.ready_at, w.session_id, w.tag, w.lock_nonce FROM found f JOIN {s}.work_items w ON w.id = f.id \
+         SELECT f.o, w.id, w.ready_at, w.session_id, w.tag, w.lock_nonce FROM found f JOIN {s}.work_items w ON w.id = ANY (ARRAY[f.id]) \
          WHERE w.ready_at <= $3::bigint AND w.visible_at <= $4::bigint \
          ORDER BY f.ready_at, f.id FOR UPDATE OF w SKIP LOCKED"
     );
@@ -125,12 +125,12 @@ async fn work(conn: &Conn<'_>, manual: Option<Ms>, request: &SweepRequest) -> Re
            FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::bigint[]) \
              WITH ORDINALITY AS u (id, ready_at, nonce, held, n)), \
          t AS (UPDATE {s}.work_items w SET ready_at = $4::bigint, suspect = TRUE, suspect_before = w.suspect, \
-           attempts = least(w.attempts, 4294967294) + 1, lock_nonce = p.nonce FROM p WHERE w.id = p.id \
+           attempts = least(w.attempts, 4294967294) + 1, lock_nonce = p.nonce FROM p WHERE w.id = ANY (ARRAY[p.id]) \
            RETURNING p.n, w.id, w.lock_nonce, w.attempts, w.suspect_before, w.progress, w.item, w.instance_id, \
              p.ready_at, w.bounce, p.held, w.forgiven) \
          SELECT t.id, t.lock_nonce, t.attempts, t.suspect_before, t.progress, t.item, i.name, i.version, t.ready_at, \
            t.bounce, t.held, t.forgiven \
-         FROM t LEFT JOIN {s}.instances i ON i.instance_id = t.instance_id ORDER BY t.n";
+         FROM t LEFT JOIN {s}.instances i ON i.instance_id = ANY (ARRAY[t.instance_id]) ORDER BY t.n";
     let end_after = millis(request.end_after);
     let before = nodes::list(conn, now_ms(conn, manual).await?).await?;
     let now = now_ms(conn, manual).await?;

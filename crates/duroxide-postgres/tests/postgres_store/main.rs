@@ -3,6 +3,7 @@
 mod backups;
 mod caller;
 mod causes;
+mod clock_steps;
 mod cluster;
 mod damaged_rows;
 mod dropped;

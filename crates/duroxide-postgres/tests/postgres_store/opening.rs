@@ -125,6 +125,7 @@ async fn back_to_the_fourth(schema: &str) {
            SELECT p.oid INTO f FROM pg_proc p WHERE p.pronamespace = '{s}'::regnamespace \
              AND p.proname = 'write_group' AND p.pronargs = 38; \
            EXECUTE format('DROP FUNCTION %s', f); END $$; \
+         ALTER TABLE {s}.inbox DROP COLUMN delayed; \
          ALTER TABLE {s}.instances DROP COLUMN first_input; \
          ALTER TABLE {s}.queues DROP COLUMN bounced_at, DROP COLUMN bounce; \
          ALTER TABLE {s}.work_items DROP COLUMN waiting_since, DROP COLUMN bounced_at, DROP COLUMN bounce, \

@@ -4,7 +4,7 @@ use duroxide_core::{ItemKind, Route, columns_of, pack_version, route_after_turn,
 use semver::Version;
 
 use super::encoded::{EncodedEvents, EncodedItem, check_message, check_work};
-use super::messages::FullInbox;
+use super::messages::{FullInbox, Visible};
 use super::turn_commit::dropped_timers;
 use super::values::{NOT_PINNED, count, to_column};
 use super::wanted::{Stop, Wanted};
@@ -202,8 +202,7 @@ impl Rows {
         for item in one.messages.iter().chain(kept_since) {
             let columns = columns_of(&item.item);
             if columns.instance == one.instance && columns.kind != ItemKind::Start {
-                let visible_at = columns.due_ms.map_or(self.now, to_column);
-                self.put_message(key, &columns, &item.json, visible_at)?;
+                self.put_message(key, &columns, &item.json, Visible::without_delay(&columns))?;
             } else {
                 self.deliver(item, None, FullInbox::Admit)?;
             }

@@ -146,6 +146,8 @@ pub struct InboxRow {
     pub event_id: Option<i64>,
     /// Its JSON.
     pub json: String,
+    /// Whether its sender delayed it.
+    pub delayed: bool,
 }
 
 impl InboxRow {
@@ -158,6 +160,7 @@ impl InboxRow {
             execution_id: columns.execution_id.map(to_column),
             event_id: columns.event_id.map(to_column),
             json: json.to_string(),
+            delayed: false,
         }
     }
 }
@@ -366,7 +369,7 @@ impl PulledBack {
     /// Makes a message visible, if it is one of those.
     pub fn apply(&self, row: &mut InboxRow) {
         let came_ahead = row.visible_at > self.now && row.visible_at <= self.until;
-        if row.key == self.key && came_ahead && row.kind != ItemKind::Timer {
+        if row.key == self.key && came_ahead && row.kind != ItemKind::Timer && !row.delayed {
             row.visible_at = self.now;
         }
     }

@@ -66,11 +66,11 @@ impl Rows {
         full: FullInbox,
     ) -> Result<SendOutcome, Stop> {
         let columns = columns_of(&item.item);
-        let visible_at = visible_at(self.now, &columns, delay);
+        let visible = Visible::new(self.now, &columns, delay);
         let Some(key) = self.key_of(columns.instance)? else {
             return match columns.kind.without_instance() {
                 WithoutInstance::Keep => {
-                    self.keep_early(&columns, &item.json, visible_at)?;
+                    self.keep_early(&columns, &item.json, visible.at(self.now))?;
                     Ok(SendOutcome::Kept)
                 }
                 WithoutInstance::Drop | WithoutInstance::Create => {
@@ -86,7 +86,7 @@ impl Rows {
         if full == FullInbox::Refuse && columns.kind == ItemKind::Event {
             check_room(columns.instance, row.inbox_count)?;
         }
-        self.put_message(key, &columns, &item.json, visible_at)?;
+        self.put_message(key, &columns, &item.json, visible)?;
         Ok(SendOutcome::Delivered)
     }
 
@@ -96,14 +96,19 @@ impl Rows {
         key: i64,
         columns: &Columns<'_>,
         json: &str,
-        visible_at: Ms,
+        visible: Visible,
     ) -> Result<(), Stop> {
         let now = self.now;
         let is_cancel = columns.kind == ItemKind::Cancel;
-        let ahead = is_cancel && visible_at <= now;
-        let ready_at = if ahead { self.ahead_of_deep_inbox(key, visible_at)? } else { visible_at };
+        let ready_at = match visible {
+            Visible::AtOnce if is_cancel => self.ahead_of_deep_inbox(key, now)?,
+            Visible::AtOnce => now,
+            Visible::Delayed(at) | Visible::At(at) => at,
+        };
         let row = self.instance_mut(key)?;
-        let visible_at = if ready_at == now { row.next_arrival(now) } else { ready_at };
+        // In its order, whatever the clock says.
+        let in_order = visible == Visible::AtOnce && ready_at == now;
+        let visible_at = if in_order { row.next_arrival(now) } else { ready_at };
         let position = row.next_position;
         row.inbox_count = row.inbox_count.saturating_add(1);
         row.next_position = row.next_position.saturating_add(1);
@@ -115,7 +120,8 @@ impl Rows {
         if is_cancel {
             row.note_cancel();
         }
-        self.call.changes.inbox.push(InboxRow::new(key, visible_at, position, columns, json));
+        let message = InboxRow::new(key, visible_at, position, columns, json);
+        self.call.changes.inbox.push(InboxRow { delayed: visible.is_delayed(), ..message });
         let row = self.instance_mut(key)?;
         if is_cancel && locked {
             row.not_before = CANCELLED_WHILE_LOCKED;
@@ -123,6 +129,8 @@ impl Rows {
             row.not_before = 0;
             self.recompute_ready_at(key)?;
         } else if !locked {
+            self.pull_back(key)?;
+            let row = self.instance_mut(key)?;
             let ready_at = ready_at.max(row.not_before);
             row.ready_at = Some(row.ready_at.map_or(ready_at, |sooner| sooner.min(ready_at)));
             self.call.effects.turn_ready(ready_at);
@@ -203,12 +211,13 @@ impl Rows {
             return Ok(Start::IdTaken { reply: reply.map(EncodedItem::new).transpose()?.map(Box::new) });
         }
         self.check_reserved(columns.instance)?;
-        self.create_instance(start, visible_at(self.now, &columns, delay))?;
+        self.create_instance(start, Visible::new(self.now, &columns, delay))?;
         Ok(Start::Created)
     }
 
-    fn create_instance(&mut self, start: &EncodedItem, visible_at: Ms) -> Result<(), Stop> {
+    fn create_instance(&mut self, start: &EncodedItem, visible: Visible) -> Result<(), Stop> {
         let columns = &columns_of(&start.item);
+        let visible_at = visible.at(self.now);
         let key = self.next_key()?;
         let execution_id = columns.execution_id.unwrap_or(INITIAL_EXECUTION_ID);
         let parent = columns.parent.as_ref();
@@ -238,7 +247,7 @@ impl Rows {
             lock: None,
             cancelled: false,
             bounced: false,
-            last_arrival: if visible_at > self.now { 0 } else { visible_at },
+            last_arrival: if visible == Visible::AtOnce { visible_at } else { 0 },
             pending: Pending {
                 queue: true,
                 route: Some(Route::new(columns.name.unwrap_or_default(), columns.version)),
@@ -251,7 +260,8 @@ impl Rows {
             },
         });
         let key = key.key;
-        self.call.changes.inbox.push(InboxRow::new(key, visible_at, 1, columns, &start.json));
+        let message = InboxRow::new(key, visible_at, 1, columns, &start.json);
+        self.call.changes.inbox.push(InboxRow { delayed: visible.is_delayed(), ..message });
         self.put_execution(key, execution_id, ExecutionRow::default());
         if early > 0 {
             self.admit_early(columns.instance, key, visible_at);
@@ -296,11 +306,37 @@ impl Rows {
 }
 
 /// From when on a message is visible.
-fn visible_at(now: Ms, columns: &Columns<'_>, delay: Option<Duration>) -> Ms {
-    match (delay, columns.due_ms) {
-        (Some(delay), _) => after(now, delay),
-        (None, Some(due_ms)) => to_column(due_ms),
-        (None, None) => now,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visible {
+    /// As soon as it is here, after those that came before.
+    AtOnce,
+    /// After a delay, which ends then.
+    Delayed(Ms),
+    /// From its own time on: a timer, or what goes before all others.
+    At(Ms),
+}
+
+impl Visible {
+    fn new(now: Ms, columns: &Columns<'_>, delay: Option<Duration>) -> Self {
+        match delay {
+            Some(delay) => Self::Delayed(after(now, delay)),
+            None => Self::without_delay(columns),
+        }
+    }
+
+    pub(super) fn without_delay(columns: &Columns<'_>) -> Self {
+        columns.due_ms.map_or(Self::AtOnce, |due_ms| Self::At(to_column(due_ms)))
+    }
+
+    fn is_delayed(self) -> bool {
+        matches!(self, Self::Delayed(_))
+    }
+
+    fn at(self, now: Ms) -> Ms {
+        match self {
+            Self::AtOnce => now,
+            Self::Delayed(at) | Self::At(at) => at,
+        }
     }
 }
 

@@ -13,9 +13,9 @@ use super::changes::{HistoryRow, is_timer};
 use super::encoded::{EncodedEvents, EncodedItem, check_message, check_work};
 use super::execution_row::ExecutionRow;
 use super::instance_row::InstanceRow;
-use super::messages::{FullInbox, Start};
+use super::messages::{FullInbox, Start, Visible};
 use super::token::Token;
-use super::values::{Ms, NOT_PINNED, count, to_column, to_json};
+use super::values::{Ms, NOT_PINNED, count, to_json};
 use super::wanted::{Need, Stop, Wanted};
 use super::{Fault, Rows};
 use crate::status_code::Status;
@@ -414,17 +414,17 @@ impl Rows {
             return Ok(());
         }
         let now = self.now;
-        let visible_at = if columns.kind.goes_before_inbox() {
+        let visible = if columns.kind.goes_before_inbox() {
             let front = self.front(own)?;
             // First in its own inbox, but not before the other instances.
             let row = self.instance_mut(own.key)?;
             row.not_before = now;
             row.next_arrival(now);
-            front
+            Visible::At(front)
         } else {
-            columns.due_ms.map_or(now, to_column)
+            Visible::without_delay(&columns)
         };
-        self.put_message(own.key, &columns, &item.json, visible_at)
+        self.put_message(own.key, &columns, &item.json, visible)
     }
 
     /// Whether a turn may cancel `target`.

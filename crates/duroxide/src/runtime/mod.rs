@@ -35,6 +35,7 @@ mod poll_guard;
 mod probation;
 #[doc(hidden)]
 pub mod process;
+pub(crate) mod program_log;
 mod questions;
 mod recent_sessions;
 pub mod registry;

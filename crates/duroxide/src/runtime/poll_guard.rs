@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use duroxide_core::{Guards, PollGuard};
 use tokio::runtime::{Builder, Runtime};
 
+use super::program_log::ProgramLog;
 use super::{ForeignWakes, RuntimeOptions};
 
 /// What tokio panics with where a timer or a socket is used without its driver. Nothing else tells these panics from those
@@ -21,7 +22,7 @@ pub(super) fn guards_of(options: &RuntimeOptions) -> Guards {
         ForeignWakes::Ignore => None,
         ForeignWakes::Fail => Some(Arc::new(BareTokio::default())),
     };
-    Guards { polls, keep_events: options.verify_replay.is_on() }
+    Guards { polls, scope: Some(Arc::new(ProgramLog)), keep_events: options.verify_replay.is_on() }
 }
 
 /// Enters a runtime of tokio without drivers around every poll.

@@ -10,6 +10,7 @@ use semver::Version;
 
 use super::keeper::KeptLock;
 use super::node::Node;
+use super::program_log::muted;
 use super::questions::run_turn;
 use crate::providers::ProviderError;
 
@@ -29,7 +30,7 @@ pub(super) async fn run_verified(
     let mut answers = Vec::new();
     let result = run_turn(node, lock, before, input, &mut answers).await?;
     Ok(match replay {
-        Some(replay) => lock.run_program(|| replay.compare(result, answers)),
+        Some(replay) => lock.run_program(|| muted(|| replay.compare(result, answers))),
         None => result,
     })
 }

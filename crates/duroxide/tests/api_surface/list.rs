@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// Checks the items of a section, and gives them.
 type Check = fn() -> Vec<&'static str>;
 
-const SECTIONS: [(&str, Check); 10] = [
+const SECTIONS: [(&str, Check); 16] = [
     ("Modules", crate::modules::checked),
     ("OrchestrationContext", crate::orchestration_context::checked),
     ("ActivityContext", crate::activity_context::checked),
@@ -16,6 +16,12 @@ const SECTIONS: [(&str, Check); 10] = [
     ("For provider authors", crate::provider::checked),
     ("Stored forms", crate::stored::checked),
     ("Rules that programs rely on", crate::rules::checked),
+    ("Typed programs", crate::typed::checked),
+    ("The facade", crate::facade::checked),
+    ("Attributes", crate::attributes::checked),
+    ("The test kit", crate::test_kit::checked),
+    ("Additions to the text style", crate::additions::checked),
+    ("Names", crate::names::checked),
 ];
 
 #[test]
@@ -50,7 +56,7 @@ fn lines() -> impl Iterator<Item = &'static str> {
 }
 
 /// The items of a section. Lines that begin with one `#` are notes.
-fn items(section: &str) -> impl Iterator<Item = &'static str> {
+pub(crate) fn items(section: &str) -> impl Iterator<Item = &'static str> {
     let is_heading = |line: &&str| line.starts_with("## ");
     let heading = format!("## {section}");
     let body =

@@ -67,6 +67,14 @@ async fn timers_tasks_and_sockets_of_tokio_are_refused_where_they_are_used() {
     assert!(text.contains("used a timer of tokio"), "{text}");
     let text = foreign(|| async { tokio::spawn(async {}).await.expect("it ends") }).await;
     assert!(text.contains("spawned a task of tokio"), "{text}");
+    // Connecting resolves no name and reaches no server: it fails where the socket would be registered.
+    let text = foreign(|| async {
+        let connected = tokio::net::TcpStream::connect(("127.0.0.1", 9)).await;
+        drop(connected);
+    })
+    .await;
+    assert!(text.contains("used a socket or other I/O of tokio"), "{text}");
+    assert!(text.contains("await only what the context schedules: an activity for I/O"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,12 +136,15 @@ async fn a_turn_that_a_replay_contradicts_fails_with_the_line() {
     }
 }
 
+async fn ship(_ctx: ActivityContext, _order: ()) -> Result<String, String> {
+    Ok(String::new())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_without_a_name_ends_as_poison_with_its_text() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Program", |ctx: OrchestrationContext, _input: String| async move {
-            ctx.called_unnamed_function("'ship' has no name on this node");
-            std::future::pending().await
+            ctx.call(ship, ()).await.map_err(|error| error.to_string())
         })
         .build();
     let delay = Duration::from_millis(5);
@@ -147,5 +158,6 @@ async fn a_function_without_a_name_ends_as_poison_with_its_text() {
     let OrchestrationStatus::Failed { details: ErrorDetails::Poison { message, .. }, .. } = &status else {
         panic!("not poisoned: {status:?}")
     };
-    assert!(message.starts_with("cause: 'ship' has no name on this node; messages: "), "{message}");
+    let expected = "cause: scenarios::guards::ship has no name on this node: put #[duroxide::activity] on it";
+    assert!(message.starts_with(expected) && message.contains("; messages: "), "{message}");
 }

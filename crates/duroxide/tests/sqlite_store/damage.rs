@@ -365,3 +365,87 @@ async fn the_parent_and_the_children_of_an_instance_with_a_damaged_row_are_told(
     family_ends("status", "77").await;
     family_ends("lock_nonce", "77").await;
 }
+
+/// The columns of the table of instances, but for those by which an instance is found.
+fn columns_of_instances(place: &Place) -> Vec<String> {
+    let raw = place.raw();
+    let mut statement = raw.prepare("SELECT name FROM pragma_table_info('instances')").unwrap();
+    let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    names.map(Result::unwrap).filter(|name| name != "key" && name != "instance_id").collect()
+}
+
+/// Whether a child with this damage has ended; an error if its parent has not heard of that.
+async fn parent_of_damaged_child(column: &str, value: &str) -> Result<bool, String> {
+    let place = Place::new();
+    let store = Arc::new(place.open().await);
+    let client = Client::new(store.clone());
+    let runtime = short_family(&store).await;
+    client.start_orchestration("parent", "Parent", "").await.unwrap();
+    while client.read_execution_history(VICTIM, 1).await.map_or(0, |events| events.len()) < 2 {
+        tokio::task::yield_now().await;
+    }
+    runtime.shutdown(None).await;
+    let sql = format!("UPDATE instances SET {column} = {value} WHERE instance_id = '{VICTIM}'");
+    match place.raw().execute(&sql, []) {
+        Ok(changed) => assert_eq!(changed, 1, "{column}"),
+        // A value that a constraint refuses cannot get there.
+        Err(error) => {
+            let refused = [rusqlite::ErrorCode::ConstraintViolation, rusqlite::ErrorCode::TypeMismatch];
+            assert!(error.sqlite_error_code().is_some_and(|code| refused.contains(&code)), "{sql}: {error}");
+            return Ok(false);
+        }
+    }
+    drop(client.raise_event(VICTIM, "go", "").await);
+    let runtime = short_family(&store).await;
+    // Its end if it has one. A row that says that it has ended, or waits for nothing, is for `client.health()`.
+    let child = client.wait_for_orchestration(VICTIM, Duration::from_secs(2)).await;
+    let is_end = |status: &Result<OrchestrationStatus, _>| {
+        matches!(status, Ok(OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. }))
+    };
+    if !is_end(&child) {
+        runtime.shutdown(None).await;
+        return Ok(false);
+    }
+    let parent = client.wait_for_orchestration("parent", Duration::from_secs(10)).await;
+    runtime.shutdown(None).await;
+    if is_end(&parent) { Ok(true) } else { Err(format!("{column} = {value}: {child:?}, {parent:?}")) }
+}
+
+async fn short_family(store: &Arc<SqliteProvider>) -> Arc<Runtime> {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Parent", |ctx: OrchestrationContext, _: String| async move {
+            let child = ctx.schedule_sub_orchestration_with_id("Child", VICTIM, "").await;
+            child.map_err(|_| "the child failed".to_string())
+        })
+        .register(
+            "Child",
+            |ctx: OrchestrationContext, _: String| async move { Ok(ctx.schedule_wait("go").await) },
+        )
+        .build();
+    let options = RuntimeOptions {
+        dispatcher_min_poll_interval: Duration::from_millis(5),
+        ..RuntimeOptions::default()
+    };
+    let activities = ActivityRegistry::builder().build();
+    Runtime::start_with_options(store.clone(), activities, orchestrations, options).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_parent_of_a_child_that_ends_because_of_damage_is_told_whatever_is_damaged() {
+    let place = Place::new();
+    drop(place.open().await);
+    let values = ["CAST(x'61ff62' AS TEXT)", "''", "-77", "77", "9223372036854775807", "NULL"];
+    let all: Vec<(String, &str)> = columns_of_instances(&place)
+        .into_iter()
+        .flat_map(|column| values.map(|value| (column.clone(), value)))
+        .collect();
+    assert!(all.len() > 100, "the list comes from the schema: {}", all.len());
+    let outcomes = futures::stream::iter(all)
+        .map(async |(column, value)| parent_of_damaged_child(&column, value).await)
+        .buffer_unordered(16);
+    let outcomes: Vec<Result<bool, String>> = outcomes.collect().await;
+    let ended = outcomes.iter().filter(|outcome| **outcome == Ok(true)).count();
+    assert!(ended > 50, "most end: {ended}");
+    let wrong: Vec<&String> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

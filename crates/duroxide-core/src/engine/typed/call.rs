@@ -13,10 +13,11 @@ use super::call_error::recorded_error;
 use super::names::unnamed_activity;
 use super::{ActivityParameter, AppError, CallError};
 use crate::engine::combinators::Either2;
-use crate::engine::context::output_of_activity;
+use crate::engine::commands::{Command, Schedule};
 use crate::engine::future::limit_ms;
 use crate::engine::retry::{Attempts, Begun, Call as Attempted, Timer};
-use crate::engine::slot::{Command, Failed, RetryRequest, Schedule, Slot, TotalTimeout};
+use crate::engine::schedule_calls::output_of_activity;
+use crate::engine::slot::{Failed, RetryRequest, Slot, TotalTimeout};
 use crate::engine::{DurableFuture, OrchestrationContext};
 use crate::model::{FailureKind, RetryPolicy};
 
@@ -112,7 +113,7 @@ impl<T, E: AppError> Call<T, E> {
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         let Some(first) = self.first.clone() else { return self };
         let retry_if = self.retried.take().and_then(|before| before.retry_if);
-        let (recorded, timer) = (Slot::new(false), Slot::new(false));
+        let (recorded, timer) = (Slot::for_line(first.at()), Slot::for_line(first.at()));
         let request =
             RetryRequest { policy: policy.clone(), recorded: recorded.clone(), timer: timer.clone() };
         self.set(|slot| slot.set_call_option("retry", |options| options.retry = Some(request)));
@@ -202,10 +203,8 @@ impl<T, E: AppError> Call<T, E> {
     /// After something was awaited in between, and for a time of zero.
     pub fn total_timeout(mut self, limit: Duration) -> Self {
         let limit_ms = limit_ms("total_timeout", limit);
-        if self.first.is_none() {
-            return self;
-        }
-        let timer = Slot::new(false);
+        let Some(first) = &self.first else { return self };
+        let timer = Slot::for_line(first.at());
         let total = TotalTimeout { limit_ms, timer: timer.clone() };
         self.set(|slot| slot.set_call_option("total_timeout", |options| options.total = Some(total)));
         self.total = Some(DurableFuture::scheduled(timer, self.ctx.desk.clone(), |_| ()));

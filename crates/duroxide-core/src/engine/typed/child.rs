@@ -10,8 +10,9 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::names::unnamed_orchestration;
 use super::{AppError, CallError, OrchestrationParameter};
-use crate::engine::context::output_of_child;
-use crate::engine::slot::{Command, Failed, Schedule, Slot};
+use crate::engine::child_calls::output_of_child;
+use crate::engine::commands::{Command, Schedule};
+use crate::engine::slot::{Failed, Slot};
 use crate::engine::{DurableFuture, OrchestrationContext};
 use crate::model::check_child_instance_id;
 

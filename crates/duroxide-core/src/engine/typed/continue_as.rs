@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::OrchestrationParameter;
 use super::names::unnamed_orchestration;
 use crate::engine::OrchestrationContext;
-use crate::engine::slot::Command;
+use crate::engine::commands::Command;
 use crate::model::encode;
 
 impl OrchestrationContext {

@@ -11,6 +11,7 @@ use duroxide_core::{
 use super::golden::{History, ReplayError};
 use super::watched_handlers::{Recording, watched_orchestration};
 use super::{TestEnv, mocks::AnyMock, watched::HandlerId};
+use crate::runtime::program_log::muted;
 
 /// Up to so many prefixes all are replayed; of more, about so many. A replay takes as long as its prefix is.
 const MAX_PREFIXES: usize = 200;
@@ -196,7 +197,8 @@ fn replay_prefix(handler: &Arc<dyn OrchestrationHandler>, version: &str, prefix:
         kv: BTreeMap::new(),
     };
     let before = Before::Stored { handler: handler.clone(), version: version.to_string(), history: prefix };
-    run_turn(before, input).turn
+    // What it leaves is dropped there as well.
+    muted(|| run_turn(before, input).turn)
 }
 
 /// What differs where the program waited; `None` if it still waits there.
