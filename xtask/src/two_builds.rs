@@ -8,12 +8,16 @@ use crate::postgres::TestServer;
 use crate::say;
 use crate::test_run::{cargo, finish};
 
-/// The commit of the release before this one: 1.0.0.
-const PREVIOUS_RELEASE: &str = "c8440cb6b6592219cde13b9788cf0728e0212c4b";
+/// The commit of the release before this one: 1.1.0. That of 1.0.0 is c8440cb6b6592219cde13b9788cf0728e0212c4b.
+const PREVIOUS_RELEASE: &str = "e0b32cb2eb54ab319b49f88c41aa33921b7a3bd4";
 /// The test that both builds are made of.
 const TEST: &str = "previous_build";
 /// The packages that have it, one for each store.
 const PACKAGES: [&str; 2] = ["duroxide", "duroxide-postgres"];
+/// Is there in a checkout whose build has the typed API.
+const TYPED_API: &str = "crates/duroxide/src/app";
+/// Tells the test that it is built without the typed API: its programs are then those by text.
+const WITHOUT_TYPES: &str = "--cfg duroxide_without_types";
 /// Names the binary of the other build to the test.
 const OTHER_BUILD_VARIABLE: &str = "DUROXIDE_OTHER_BUILD";
 
@@ -66,6 +70,9 @@ fn build(checkout: &Path, package: &str) -> Result<PathBuf, String> {
     command
         .args(["--message-format", "json-render-diagnostics"])
         .env("CARGO_TARGET_DIR", checkout.join("target"));
+    if !checkout.join(TYPED_API).exists() {
+        command.env("RUSTFLAGS", WITHOUT_TYPES);
+    }
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|cause| format!("{command:?} did not start: {cause}"))?;
     if !output.status.success() {

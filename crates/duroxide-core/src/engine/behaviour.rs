@@ -4,10 +4,34 @@
 //! it still take part. The stamp of `OrchestrationStarted` tells which rules those are. A rule that changes what is
 //! recorded gets a method here with the version that introduced it; neither is ever changed.
 
+use std::fmt::{self, Display};
+
 use semver::Version;
 use serde::de::DeserializeOwned;
 
 use crate::model::{Event, decode_as, decode_before_1_1, kv_from_json, kv_from_json_before_1_1};
+
+/// What an output is of, for the error of one that does not decode. Most do: the text is made only where it is shown.
+pub(super) struct OutputOf<N> {
+    what: &'static str,
+    name: N,
+}
+
+impl<N> OutputOf<N> {
+    pub(super) fn activity(name: N) -> Self {
+        Self { what: "activity", name }
+    }
+
+    pub(super) fn child(name: N) -> Self {
+        Self { what: "sub-orchestration", name }
+    }
+}
+
+impl<N: Display> Display for OutputOf<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "output of {} '{}'", self.what, self.name)
+    }
+}
 
 /// The rules of one execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +74,7 @@ impl Behaviour {
     }
 
     /// A typed value. `what` says which it is, such as `output of activity 'Charge'`.
-    pub(super) fn decode<T: DeserializeOwned>(self, what: &str, text: &str) -> Result<T, String> {
+    pub(super) fn decode<T: DeserializeOwned>(self, what: impl Display, text: &str) -> Result<T, String> {
         if self.errors_name_the_value() { decode_as(what, text) } else { decode_before_1_1(text) }
     }
 

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::behaviour::OutputOf;
 use super::commands::{Command, Schedule};
 use super::context::{Text, decode_result};
 use super::{DurableFuture, OrchestrationContext};
@@ -66,7 +67,7 @@ impl OrchestrationContext {
         input: &In,
     ) -> DurableFuture<Result<Out, String>> {
         let name = name.into();
-        let output = decode_result(self.behaviour(), output_of_child(&name));
+        let output = decode_result(self.behaviour(), OutputOf::child(name.clone()));
         match self.encode(input) {
             Ok(input) => self.schedule_sub_orchestration(name, input).map(output),
             Err(cause) => DurableFuture::refused(cause, false, output),
@@ -82,7 +83,7 @@ impl OrchestrationContext {
         input: &In,
     ) -> DurableFuture<Result<Out, String>> {
         let name = name.into();
-        let output = decode_result(self.behaviour(), output_of_child(&name));
+        let output = decode_result(self.behaviour(), OutputOf::child(name.clone()));
         match self.encode(input) {
             Ok(input) => self.schedule_sub_orchestration_with_id(name, instance, input).map(output),
             Err(cause) => DurableFuture::refused(cause, false, output),
@@ -218,8 +219,4 @@ impl Future for ContinuedAsNew {
     fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Text> {
         Poll::Pending
     }
-}
-
-pub(super) fn output_of_child(name: &str) -> String {
-    format!("output of sub-orchestration '{name}'")
 }

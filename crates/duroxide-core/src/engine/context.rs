@@ -1,5 +1,6 @@
 //! What an orchestration can do. Everything it does through the context is recorded and replayed.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -154,7 +155,7 @@ impl std::fmt::Debug for OrchestrationContext {
 /// Decodes a result. The error says what it was, such as `output of activity 'Charge'`.
 pub(super) fn decode_result<T: DeserializeOwned>(
     behaviour: Behaviour,
-    what: String,
+    what: impl Display + Send + 'static,
 ) -> impl FnOnce(Text) -> Result<T, String> + Send + 'static {
-    move |result| behaviour.decode(&what, &result?)
+    move |result| behaviour.decode(what, &result?)
 }

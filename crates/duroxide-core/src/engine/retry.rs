@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::behaviour::OutputOf;
 use super::commands::{Command, Schedule};
 use super::context::{Text, decode_result};
 use super::future::limit_ms;
-use super::schedule_calls::{duration_ms, output_of_activity};
+use super::schedule_calls::duration_ms;
 use super::slot::{Failed, Slot};
 use super::{DurableFuture, Either2, OrchestrationContext};
 use crate::model::{RecordedPolicy, RetryPolicy};
@@ -81,7 +82,7 @@ impl OrchestrationContext {
         policy: RetryPolicy,
         session_id: Option<String>,
     ) -> RetriedActivity<Result<Out, String>> {
-        let output = decode_result(self.behaviour(), output_of_activity(&name));
+        let output = decode_result(self.behaviour(), OutputOf::activity(name.clone()));
         let call = self.encode(input).map(|input| Call { name, input, session_id });
         self.retried(call, policy, output)
     }

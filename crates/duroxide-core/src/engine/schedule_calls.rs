@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::behaviour::Behaviour;
+use super::behaviour::{Behaviour, OutputOf};
 use super::commands::Schedule;
 use super::context::{Text, decode_result};
 use super::{DurableFuture, OrchestrationContext};
@@ -31,7 +31,7 @@ impl OrchestrationContext {
         input: &In,
     ) -> DurableFuture<Result<Out, String>> {
         let name = name.into();
-        let output = decode_result(self.behaviour(), output_of_activity(&name));
+        let output = decode_result(self.behaviour(), OutputOf::activity(name.clone()));
         match self.encode(input) {
             Ok(input) => self.schedule_activity(name, input).map(output),
             Err(cause) => DurableFuture::refused(cause, true, output),
@@ -61,7 +61,7 @@ impl OrchestrationContext {
         session_id: impl Into<String>,
     ) -> DurableFuture<Result<Out, String>> {
         let name = name.into();
-        let output = decode_result(self.behaviour(), output_of_activity(&name));
+        let output = decode_result(self.behaviour(), OutputOf::activity(name.clone()));
         match self.encode(input) {
             Ok(input) => self.schedule_activity_on_session(name, input, session_id).map(output),
             Err(cause) => DurableFuture::refused(cause, true, output),
@@ -137,10 +137,6 @@ impl OrchestrationContext {
 /// Whole milliseconds, as a timer counts them.
 pub(super) fn duration_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-pub(super) fn output_of_activity(name: &str) -> String {
-    format!("output of activity '{name}'")
 }
 
 fn event_data(result: Text) -> String {

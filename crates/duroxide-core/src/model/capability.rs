@@ -122,11 +122,39 @@ impl HandlerSet {
             Route::Unversioned { name } => {
                 self.orchestrations.get(name).is_some_and(|handlers| handlers.unversioned.is_some())
             }
-            Route::Exact { name, version } => self.orchestrations.get(name).is_some_and(|handlers| {
-                Version::parse(version).is_ok_and(|version| handlers.versions.contains(&version))
-            }),
+            Route::Exact { name, version } => {
+                self.orchestrations.get(name).is_some_and(|handlers| handlers.has(version))
+            }
         }
     }
+}
+
+impl HandlerVersions {
+    /// Whether a version with this text is registered. A fetch asks it for every key in the queue.
+    fn has(&self, text: &str) -> bool {
+        // Mostly there is one version, and it is plain.
+        let is_latest = self.unversioned.as_ref().is_some_and(|latest| is_plain_text_of(text, latest));
+        is_latest || Version::parse(text).is_ok_and(|version| self.versions.contains(&version))
+    }
+}
+
+/// Whether a version is three numbers and nothing else, and the text is theirs.
+fn is_plain_text_of(text: &str, version: &Version) -> bool {
+    let mut read = [0_u64; 3];
+    let (mut place, mut digits) = (0, 0);
+    for byte in text.bytes() {
+        match byte {
+            // Digits enough for every version that there is; a number has no zero in front.
+            b'0'..=b'9' if digits < 9 && (digits == 0 || read[place] > 0) => {
+                read[place] = read[place] * 10 + u64::from(byte - b'0');
+                digits += 1;
+            }
+            b'.' if digits > 0 && place < 2 => (place, digits) = (place + 1, 0),
+            _ => return false,
+        }
+    }
+    let is_all = place == 2 && digits > 0 && version.pre.is_empty() && version.build.is_empty();
+    is_all && read == [version.major, version.minor, version.patch]
 }
 
 /// Whether a node that sends this filter can replay an execution with this packed version. One that is not pinned

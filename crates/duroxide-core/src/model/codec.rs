@@ -4,6 +4,9 @@
 //! JSON: then it is stored as the JSON string, so that every value comes back as it was. Everything else is stored
 //! as JSON. Decoding tries JSON first and then takes the text as a string.
 
+use std::borrow::Cow;
+use std::fmt::Display;
+
 use serde::{Serialize, de::DeserializeOwned, de::IgnoredAny};
 use serde_json::error::Category;
 
@@ -11,7 +14,7 @@ use serde_json::error::Category;
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
     let json = to_json(value)?;
     match bare_text(&json)? {
-        Some(text) if !parses_as_json(&text) => Ok(text),
+        Some(text) if !parses_as_json(&text) => Ok(text.into_owned()),
         Some(_) | None => Ok(json),
     }
 }
@@ -20,7 +23,7 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
 /// comes back as another value. Executions that such a build began replay only with this form.
 pub(crate) fn encode_before_1_1<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
     let json = to_json(value)?;
-    Ok(bare_text(&json)?.unwrap_or(json))
+    Ok(bare_text(&json)?.map(Cow::into_owned).unwrap_or(json))
 }
 
 fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
@@ -28,11 +31,16 @@ fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
 }
 
 /// The text of a JSON string; `None` for any other JSON.
-fn bare_text(json: &str) -> Result<Option<String>, String> {
-    if !json.starts_with('"') {
-        return Ok(None);
+fn bare_text(json: &str) -> Result<Option<Cow<'_, str>>, String> {
+    let Some(quoted) = json.strip_prefix('"') else { return Ok(None) };
+    match quoted.strip_suffix('"') {
+        // Most texts need no escapes.
+        Some(text) if !text.bytes().any(|byte| byte == b'"' || byte == b'\\') => Ok(Some(text.into())),
+        Some(_) | None => {
+            let text: String = serde_json::from_str(json).map_err(|cause| no_json_form(&cause))?;
+            Ok(Some(text.into()))
+        }
     }
-    serde_json::from_str(json).map(Some).map_err(|cause| no_json_form(&cause))
 }
 
 fn no_json_form(cause: &serde_json::Error) -> String {
@@ -41,7 +49,22 @@ fn no_json_form(cause: &serde_json::Error) -> String {
 
 /// Whether the text follows JSON's grammar, whatever the size and depth of what it expresses.
 fn parses_as_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
+    begins_as_json(text) && serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// Whether the text begins as a JSON value does, or is empty. Spares most bare texts a parser and its error.
+fn begins_as_json(text: &str) -> bool {
+    let mut rest = text.as_bytes();
+    while let [b' ' | b'\n' | b'\t' | b'\r', behind @ ..] = rest {
+        rest = behind;
+    }
+    match rest {
+        [] | [b'{' | b'[' | b'"' | b'-' | b'0'..=b'9', ..] => true,
+        [b't', ..] => rest.starts_with(b"true"),
+        [b'f', ..] => rest.starts_with(b"false"),
+        [b'n', ..] => rest.starts_with(b"null"),
+        [_, ..] => false,
+    }
 }
 
 /// The stored text of a KV value: plain JSON.
@@ -87,11 +110,21 @@ pub fn decode<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 /// [`decode`] with an error that also says what was decoded, such as `input of activity 'Charge'`.
-pub fn decode_as<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, String> {
+pub fn decode_as<T: DeserializeOwned>(what: impl Display, text: &str) -> Result<T, String> {
+    if !begins_as_json(text)
+        && let Ok(value) = from_bare(text)
+    {
+        return Ok(value);
+    }
     serde_json::from_str(text).or_else(|json_error| {
-        serde_json::from_value(serde_json::Value::String(text.to_string()))
+        from_bare(text)
             .map_err(|_| format!("{what} is not a {}: {}", std::any::type_name::<T>(), place_of(&json_error)))
     })
+}
+
+/// The value whose JSON is a string of this text.
+fn from_bare<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_value(serde_json::Value::String(text.to_string()))
 }
 
 /// What is wrong and where. serde's own text quotes the data, so it is not used.

@@ -68,6 +68,23 @@ fn a_route_is_needed_exactly_or_left_to_the_policy() {
 }
 
 #[test]
+fn a_handler_is_found_by_exactly_the_text_of_its_version() {
+    let largest = format!("{0}.{0}.{0}", u64::MAX);
+    let texts =
+        ["1.0.0", "1.0.1", "1.10.0", "10.0.0", "0.0.0", "1.0.0-rc.1", "1.0.0-rc.2", "1.0.0+linux", &largest];
+    let not_versions =
+        ["", "1", "1.0", "1.0.0.", "1.0.0.0", "01.0.0", "1.00.0", " 1.0.0", "1.0.0-", "a.b.c", "1..0"];
+    for own in texts {
+        let handlers = set("Order", &[own]);
+        for asked in texts.into_iter().chain(not_versions) {
+            let route = Route::Exact { name: "Order".to_string(), version: asked.to_string() };
+            let is_own = Version::parse(asked).is_ok_and(|asked| asked == version(own));
+            assert_eq!(handlers.has(&route), is_own, "{asked} with a handler of {own}");
+        }
+    }
+}
+
+#[test]
 fn the_columns_of_a_route_give_it_back() {
     for route in [Route::AnyNode, Route::new("Flow", None), Route::new("Flow", Some("1.0.0-a+b"))] {
         let (name, version) = route.columns();

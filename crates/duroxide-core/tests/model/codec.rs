@@ -5,7 +5,8 @@ use std::fmt::Debug;
 
 use duroxide_core::{decode, encode};
 use proptest::prelude::*;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -90,8 +91,11 @@ fn a_value_without_a_json_form_is_an_error() {
 
 /// Texts that look like JSON, and others.
 fn any_text() -> impl Strategy<Value = String> {
-    let tricky =
-        ["null", "true", "0", "-1.5e3", "{}", "[]", "\"\"", "\"a\"", " 1 ", "{\"a\":1}", "", "\\", "1e999"];
+    #[rustfmt::skip]
+    let tricky = [
+        "null", "true", "false", "0", "-1.5e3", "{}", "[]", "\"\"", "\"a\"", " 1 ", "{\"a\":1}", "", "\\", "1e999",
+        "\n\t\r true", "truest", "nullify", "f", "-", "\u{feff}1", "\u{a0}1", "say \"hi\"",
+    ];
     prop_oneof![
         3 => proptest::sample::select(tricky.map(str::to_string).to_vec()),
         1 => any::<String>(),
@@ -115,6 +119,18 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
+/// The rule of the codec without its short cuts.
+fn encode_by_the_rule(value: &Value) -> Result<String, String> {
+    let json = value.to_string();
+    let Ok(text) = serde_json::from_str::<String>(&json) else { return Ok(json) };
+    Ok(if serde_json::from_str::<IgnoredAny>(&text).is_ok() { json } else { text })
+}
+
+fn decode_by_the_rule<T: DeserializeOwned>(text: &str) -> Option<T> {
+    let bare = || serde_json::from_value(Value::String(text.to_string()));
+    serde_json::from_str(text).or_else(|_| bare()).ok()
+}
+
 proptest! {
     #[test]
     fn any_text_comes_back_as_it_was(text in any::<String>()) {
@@ -122,6 +138,17 @@ proptest! {
         prop_assert_eq!(decode::<String>(&stored).unwrap(), text.clone());
         let is_json = serde_json::from_str::<serde_json::Value>(&text).is_ok();
         prop_assert!(is_json || stored == text, "a text that is no JSON is stored bare");
+    }
+
+    #[test]
+    fn what_is_stored_follows_the_rule_word_for_word(text in any_text(), value in any_value()) {
+        for value in [Value::String(text.clone()), value] {
+            prop_assert_eq!(encode(&value), encode_by_the_rule(&value));
+        }
+        prop_assert_eq!(decode::<String>(&text).ok(), decode_by_the_rule(&text));
+        prop_assert_eq!(decode::<Value>(&text).ok(), decode_by_the_rule(&text));
+        prop_assert_eq!(decode::<Option<String>>(&text).ok(), decode_by_the_rule(&text));
+        prop_assert_eq!(decode::<i64>(&text).ok(), decode_by_the_rule(&text));
     }
 
     #[test]

@@ -65,10 +65,23 @@ pub(crate) async fn restore(directory: &Path, _scratch: &Path) -> String {
     schema
 }
 
-/// Waits until another process has made the store.
-pub(crate) async fn wait_until_made(schema: &str) {
+/// What a node could not read and set aside.
+pub(crate) use duroxide_postgres::SetAsideItem as SetAside;
+
+pub(crate) async fn set_aside(schema: &str) -> Vec<SetAside> {
+    let store = support::open(options(schema)).await;
+    store.list_set_aside().await.expect("listed")
+}
+
+/// Waits until other processes have made the store and this many nodes are on it.
+pub(crate) async fn wait_for_nodes(schema: &str, count: usize) {
     let raw = raw().await;
-    while raw.batch_execute(&format!("SELECT 1 FROM {schema}.nodes")).await.is_err() {
+    let nodes = async || raw.query_one(&format!("SELECT count(*) FROM {schema}.nodes"), &[]).await;
+    // Until the store is made there is no such table.
+    while !nodes()
+        .await
+        .is_ok_and(|row| usize::try_from(row.get::<_, i64>(0)).is_ok_and(|nodes| nodes >= count))
+    {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
 }

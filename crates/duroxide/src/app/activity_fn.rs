@@ -34,8 +34,8 @@ where
     }
 
     async fn run(&self, ctx: ActivityContext, input: String) -> Result<String, HandlerError> {
-        let what = format!("input of activity '{}'", ctx.activity_name());
-        let input = decode_as(&what, &input).map_err(|cause| format!("malformed activity input: {cause}"))?;
+        let decoded = decode_as(format_args!("input of activity '{}'", ctx.activity_name()), &input);
+        let input = decoded.map_err(|cause| format!("malformed activity input: {cause}"))?;
         let states = self.shared.get().map(|shared| shared.states.clone()).unwrap_or_default();
         match (self.function)(ctx.with_states(states), input).await {
             Ok(output) => Ok(encode(&output)?),

@@ -13,6 +13,7 @@ use duroxide_core::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::shared::{SharedCell, handler_error};
+use crate::runtime::registry::InputOf;
 
 /// An orchestration that is a function.
 pub(crate) struct OrchestrationFn<F, In, Out> {
@@ -35,9 +36,8 @@ where
     }
 
     async fn run(&self, ctx: OrchestrationContext, input: String) -> Result<String, HandlerError> {
-        let what = format!("input of orchestration '{}'", ctx.orchestration_name());
-        let input =
-            decode_as(&what, &input).map_err(|cause| format!("malformed orchestration input: {cause}"))?;
+        let decoded = decode_as(InputOf(&ctx), &input);
+        let input = decoded.map_err(|cause| format!("malformed orchestration input: {cause}"))?;
         match (self.function)(ctx, input).await {
             Ok(output) => Ok(encode(&output)?),
             Err(error) => Err(handler_error(&error)),

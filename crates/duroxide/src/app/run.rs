@@ -85,8 +85,8 @@ impl<T: DeserializeOwned, E: AppError> Run<T, E> {
         };
         match status {
             OrchestrationStatus::Completed { output, .. } => {
-                let what = format!("output of instance '{}'", self.instance);
-                decode_as(&what, &output).map_err(|message| CallError::Other { message }.into())
+                decode_as(format_args!("output of instance '{}'", self.instance), &output)
+                    .map_err(|message| CallError::Other { message }.into())
             }
             OrchestrationStatus::Failed { details, .. } => {
                 let failure = self.client.get_failure(&self.instance).await?;

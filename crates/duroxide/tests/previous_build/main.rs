@@ -11,7 +11,9 @@ mod store;
 use std::path::{Path, PathBuf};
 
 use shared::finish::replay_all;
-use shared::{checks, child, kept, together};
+#[cfg(not(duroxide_without_types))]
+use shared::together;
+use shared::{checks, child, kept};
 
 fn kept_stores() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/previous_build/kept")
@@ -47,6 +49,8 @@ async fn keep_a_store() {
     checks::keep().await;
 }
 
+/// The build that has more judges.
+#[cfg(not(duroxide_without_types))]
 #[tokio::test(flavor = "multi_thread")]
 async fn two_builds_work_on_one_store() {
     if let Some(report) = together::work_together().await {

@@ -76,10 +76,21 @@ pub(crate) async fn restore(directory: &Path, scratch: &Path) -> String {
     location
 }
 
-/// Waits until another process has made the store.
-pub(crate) async fn wait_until_made(location: &str) {
-    let is_made = || Connection::open(location).is_ok_and(|raw| raw.prepare("SELECT 1 FROM nodes").is_ok());
-    while !is_made() {
+/// What a node could not read and set aside.
+pub(crate) use duroxide::providers::sqlite::SetAsideItem as SetAside;
+
+pub(crate) async fn set_aside(location: &str) -> Vec<SetAside> {
+    let store = SqliteProvider::new(&format!("sqlite:{location}"), None).await.expect("the store opens");
+    store.list_set_aside().await.expect("listed")
+}
+
+/// Waits until other processes have made the store and this many nodes are on it.
+pub(crate) async fn wait_for_nodes(location: &str, count: usize) {
+    let nodes = || -> rusqlite::Result<i64> {
+        Connection::open(location)?.query_row("SELECT count(*) FROM nodes", [], |row| row.get(0))
+    };
+    // Until the store is made there is no such table.
+    while !nodes().is_ok_and(|nodes| usize::try_from(nodes).is_ok_and(|nodes| nodes >= count)) {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
 }

@@ -12,11 +12,11 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::call_error::recorded_error;
 use super::names::unnamed_activity;
 use super::{ActivityParameter, AppError, CallError};
+use crate::engine::behaviour::OutputOf;
 use crate::engine::combinators::Either2;
 use crate::engine::commands::{Command, Schedule};
 use crate::engine::future::limit_ms;
 use crate::engine::retry::{Attempts, Begun, Call as Attempted, Timer};
-use crate::engine::schedule_calls::output_of_activity;
 use crate::engine::slot::{Failed, RetryRequest, Slot, TotalTimeout};
 use crate::engine::{DurableFuture, OrchestrationContext};
 use crate::model::{FailureKind, RetryPolicy};
@@ -221,6 +221,17 @@ impl<T, E: AppError> Call<T, E> {
         }
     }
 
+    /// The first poll of a call with retries or a total time runs all of it instead of the first attempt.
+    fn prepare(&mut self) {
+        if self.retried.is_none() && self.total.is_none() {
+            return;
+        }
+        self.running = match std::mem::replace(&mut self.running, Running::Done) {
+            Running::One(first) => Running::All(self.all(first)),
+            other @ (Running::Refused(_) | Running::All(_) | Running::Done) => other,
+        };
+    }
+
     /// All attempts and the time that they have together, once the options are recorded.
     fn all(&mut self, first: Attempt) -> AllAttempts {
         let attempts: AllAttempts = match (self.retried.take(), self.first.clone()) {
@@ -276,36 +287,24 @@ impl<T: DeserializeOwned, E: AppError> Future for Call<T, E> {
     type Output = Result<T, CallError<E>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            let result = match std::mem::replace(&mut self.running, Running::Done) {
-                Running::Refused(cause) => return Poll::Ready(Err(CallError::other(cause))),
-                Running::One(attempt) if self.retried.is_some() || self.total.is_some() => {
-                    let all = self.all(attempt);
-                    self.running = Running::All(all);
-                    continue;
-                }
-                Running::One(mut attempt) => match Pin::new(&mut attempt).poll(cx) {
-                    Poll::Ready(result) => result,
-                    Poll::Pending => {
-                        self.running = Running::One(attempt);
-                        return Poll::Pending;
-                    }
-                },
-                Running::All(mut attempts) => match attempts.as_mut().poll(cx) {
-                    Poll::Ready(result) => result,
-                    Poll::Pending => {
-                        self.running = Running::All(attempts);
-                        return Poll::Pending;
-                    }
-                },
-                Running::Done => panic!("a call was polled after it had completed"),
-            };
-            let decoded = result.map_err(CallError::from_failed).and_then(|text| {
-                let decoded = self.ctx.behaviour().decode(&output_of_activity(&self.name), &text);
-                decoded.map_err(CallError::other)
-            });
-            return Poll::Ready(decoded);
-        }
+        self.prepare();
+        let polled = match &mut self.running {
+            Running::Refused(cause) => {
+                let cause = std::mem::take(cause);
+                self.running = Running::Done;
+                return Poll::Ready(Err(CallError::other(cause)));
+            }
+            Running::One(attempt) => Pin::new(attempt).poll(cx),
+            Running::All(attempts) => attempts.as_mut().poll(cx),
+            Running::Done => panic!("a call was polled after it had completed"),
+        };
+        let Poll::Ready(result) = polled else { return Poll::Pending };
+        self.running = Running::Done;
+        let decoded = result.map_err(CallError::from_failed).and_then(|text| {
+            let decoded = self.ctx.behaviour().decode(OutputOf::activity(&self.name), &text);
+            decoded.map_err(CallError::other)
+        });
+        Poll::Ready(decoded)
     }
 }
 

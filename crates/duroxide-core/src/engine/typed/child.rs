@@ -10,7 +10,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::names::unnamed_orchestration;
 use super::{AppError, CallError, OrchestrationParameter};
-use crate::engine::child_calls::output_of_child;
+use crate::engine::behaviour::OutputOf;
 use crate::engine::commands::{Command, Schedule};
 use crate::engine::slot::{Failed, Slot};
 use crate::engine::{DurableFuture, OrchestrationContext};
@@ -117,7 +117,7 @@ impl<T: DeserializeOwned, E: AppError> Future for Child<T, E> {
             Running::Done => panic!("a child was polled after it had completed"),
         };
         Poll::Ready(result.map_err(CallError::from_failed).and_then(|text| {
-            let decoded = self.ctx.behaviour().decode(&output_of_child(&self.name), &text);
+            let decoded = self.ctx.behaviour().decode(OutputOf::child(&self.name), &text);
             decoded.map_err(CallError::other)
         }))
     }

@@ -138,8 +138,8 @@ where
     Fut: Future<Output = Result<Out, String>> + Send,
 {
     async fn invoke(&self, ctx: ActivityContext, input: String) -> Result<String, String> {
-        let what = format!("input of activity '{}'", ctx.activity_name());
-        let input = decode_as(&what, &input).map_err(|cause| format!("malformed activity input: {cause}"))?;
+        let decoded = decode_as(format_args!("input of activity '{}'", ctx.activity_name()), &input);
+        let input = decoded.map_err(|cause| format!("malformed activity input: {cause}"))?;
         let output = (self.handler)(ctx, input).await?;
         encode(&output)
     }

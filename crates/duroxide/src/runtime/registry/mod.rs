@@ -9,5 +9,6 @@ mod policy;
 
 pub use activities::{ActivityHandler, ActivityRegistry, ActivityRegistryBuilder};
 pub use by_version::{Registry, RegistryBuilder};
+pub(crate) use orchestrations::InputOf;
 pub use orchestrations::{OrchestrationRegistry, OrchestrationRegistryBuilder};
 pub use policy::VersionPolicy;

@@ -1,5 +1,6 @@
 //! Orchestrations by name and version.
 
+use std::fmt::{Display, Formatter};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -186,10 +187,18 @@ where
     Fut: Future<Output = Result<Out, String>> + Send,
 {
     async fn invoke(&self, ctx: OrchestrationContext, input: String) -> Result<String, String> {
-        let what = format!("input of orchestration '{}'", ctx.orchestration_name());
-        let input =
-            decode_as(&what, &input).map_err(|cause| format!("malformed orchestration input: {cause}"))?;
+        let decoded = decode_as(InputOf(&ctx), &input);
+        let input = decoded.map_err(|cause| format!("malformed orchestration input: {cause}"))?;
         let output = (self.handler)(ctx, input).await?;
         encode(&output)
+    }
+}
+
+/// What an input is of, for the error of one that does not decode.
+pub(crate) struct InputOf<'a>(pub(crate) &'a OrchestrationContext);
+
+impl Display for InputOf<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "input of orchestration '{}'", self.0.orchestration_name())
     }
 }

@@ -12,7 +12,7 @@ use duroxide::{CapabilityRouting, Client, RuntimeOptions, TagFilter};
 use super::activities::activities;
 use super::phase::Phase;
 use super::programs::orchestrations;
-use super::together::start_some;
+use super::upgraded::{with_activities, with_orchestrations, workload};
 
 /// The test that does its work only in a child.
 const JOB: &str = "worker_process";
@@ -21,7 +21,10 @@ const STORE: &str = "DUROXIDE_TEST_STORE";
 const DIRECTORY: &str = "DUROXIDE_TEST_DIRECTORY";
 
 /// A process that does not outlive the test that started it.
-pub(crate) struct Worker(Child);
+pub(crate) struct Worker {
+    child: Child,
+    said: tempfile::NamedTempFile,
+}
 
 impl Worker {
     /// Starts this binary as a worker on a store; the directory is for what its activities write down.
@@ -32,6 +35,7 @@ impl Worker {
 
     /// The same with the binary of another build.
     pub(crate) fn start_of(binary: &Path, phase: Phase, store: &str, directory: &Path) -> Self {
+        let said = tempfile::NamedTempFile::new().expect("a file for what it says");
         let child = Command::new(binary)
             .args(["--exact", JOB, "--nocapture", "--test-threads=1"])
             .env(PHASE, phase.word())
@@ -39,21 +43,31 @@ impl Worker {
             .env(DIRECTORY, directory)
             .envs(crate::store::environment())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(said.reopen().expect("it opens"))
             .spawn();
-        Self(child.expect("the binary can be started"))
+        Self { child: child.expect("the binary can be started"), said }
     }
 
     /// Whether it has ended by itself.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.0.try_wait().expect("the child can be asked").is_some()
+        self.child.try_wait().expect("the child can be asked").is_some()
+    }
+
+    /// What it has written to its error stream.
+    pub(crate) fn said(&self) -> String {
+        std::fs::read_to_string(self.said.path()).expect("it is text")
+    }
+
+    /// Ends it, as a crash does.
+    pub(crate) fn kill(&mut self) {
+        // It may be gone already, and the test may be failing: nothing to do about either.
+        self.child.kill().and_then(|()| self.child.wait()).ok();
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may be gone already, and the test may be failing: nothing to do about either.
-        self.0.kill().and_then(|()| self.0.wait()).ok();
+        self.kill();
     }
 }
 
@@ -63,7 +77,9 @@ pub(crate) async fn work() {
     let store = crate::store::open(&job.store, None).await;
     let node = node(store.clone(), job.phase, &job.directory).await;
     if job.phase == Phase::Together {
-        start_some(&Client::new(store)).await;
+        let client = Client::new(store);
+        let started = workload::start_some(&client).await;
+        workload::cancel_and_wait(&client, &started).await;
     }
     std::future::pending::<()>().await;
     drop(node);
@@ -86,8 +102,9 @@ fn job() -> Option<Job> {
 
 /// A node in a phase.
 pub(crate) async fn node(store: Arc<dyn Provider>, phase: Phase, directory: &Path) -> Arc<Runtime> {
-    Runtime::start_with_options(store, activities(phase, directory), orchestrations(phase), options(phase))
-        .await
+    let activities = with_activities(activities(phase, directory));
+    let orchestrations = with_orchestrations(&orchestrations(phase));
+    Runtime::start_with_options(store, activities, orchestrations, options(phase)).await
 }
 
 fn options(phase: Phase) -> RuntimeOptions {

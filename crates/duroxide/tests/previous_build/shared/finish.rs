@@ -15,6 +15,7 @@ use super::make::send;
 use super::phase::Phase;
 use super::programs::orchestrations;
 use super::replay::replay;
+use super::upgraded::with_orchestrations;
 
 /// How long an instance may take to end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -110,7 +111,7 @@ fn has_run(history: &[Event]) -> bool {
 
 /// Replays every history that has begun; fails with all that do not replay.
 pub(crate) fn replay_all(histories: &Histories) {
-    let registry = orchestrations(Phase::Finishing);
+    let registry = with_orchestrations(&orchestrations(Phase::Finishing));
     let mut faults = Vec::new();
     for (instance, executions) in histories {
         for (execution, history) in executions.iter().filter(|(_, history)| has_run(history)) {

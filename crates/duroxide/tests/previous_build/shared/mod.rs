@@ -11,4 +11,6 @@ pub(crate) mod phase;
 pub(crate) mod programs;
 pub(crate) mod replay;
 pub(crate) mod resumed;
+#[cfg(not(duroxide_without_types))]
 pub(crate) mod together;
+pub(crate) mod upgraded;
