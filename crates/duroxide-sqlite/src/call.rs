@@ -16,7 +16,7 @@ use super::tx::Tx;
 /// A message to the writer's thread.
 pub(super) enum Message {
     /// A call to apply by the rules.
-    Apply(Ask),
+    Apply(Box<Ask>),
     /// A call to carry out in a transaction.
     Call(Box<dyn Call>),
     /// A read on the writer's connection, between two transactions.
@@ -225,7 +225,7 @@ impl<T: Locked> Drop for Delivery<T> {
         for token in self.items.iter().filter_map(|item| Token::parse(item.lock_token()).ok()) {
             let ask = Ask { operation: "give_back", call: T::give_back(token), outcome: None, answer: None };
             // Fails only when the store is closed; then the lock expires.
-            drop(self.writer.send(Message::Apply(ask)));
+            drop(self.writer.send(Message::Apply(Box::new(ask))));
         }
     }
 }

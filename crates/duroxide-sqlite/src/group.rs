@@ -42,7 +42,7 @@ pub(super) struct Group {
 
 /// A call of a group.
 enum OneCall {
-    Rule(Ask),
+    Rule(Box<Ask>),
     Own(Box<dyn Call>),
 }
 

@@ -157,7 +157,7 @@ impl Provider for SqliteProvider {
 
     async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Result<usize, ProviderError> {
         // How long a session may idle was decided when its claim was last renewed.
-        self.write("cleanup_orphaned_sessions", 0, |tx| sessions::cleanup(tx)).await
+        self.write("cleanup_orphaned_sessions", 0, sessions::cleanup).await
     }
 
     async fn enqueue_for_orchestrator(

@@ -177,7 +177,7 @@ impl SqliteProvider {
     /// Has a call applied by the rules in the next transaction.
     pub(super) async fn apply(&self, operation: &'static str, call: Call) -> Result<Answer, ProviderError> {
         let (answer, waiting) = oneshot::channel();
-        self.send(operation, Message::Apply(Ask::new(operation, call, answer)))?;
+        self.send(operation, Message::Apply(Box::new(Ask::new(operation, call, answer))))?;
         waiting.await.map_err(|_| closed(operation))?
     }
 
