@@ -328,6 +328,7 @@ impl RawTurn {
             parent_instance: row.get::<_, Option<String>>(14).map(from_text),
             parent_execution_id: row.get(15),
             parent_event_id: row.get(16),
+            // One that has ended is not remembered, so that it does not matter how.
             status: instance_row::status(row.get(19), Status::Completed.code()),
             updated_at: row.get(20),
             current_execution_id: from_column(row.get(3)),

@@ -26,13 +26,14 @@ macro_rules! messages_left {
     };
 }
 
-/// The first of them. Those after one time and up to another, timers left out, count as visible at the first.
+/// The first of them. Those after one time and up to another, timers and delayed ones left out, count as visible at the
+/// first.
 const FIRST_LEFT: &str = concat!(
     "SELECT least((SELECT n.visible_at ",
     messages_left!(),
     " ORDER BY n.visible_at, n.position LIMIT 1), (SELECT $9::bigint ",
     messages_left!(),
-    " AND n.kind <> 5 AND n.visible_at > $9::bigint AND n.visible_at <= $10::bigint LIMIT 1))"
+    " AND n.kind <> 5 AND n.delayed IS NOT TRUE AND n.visible_at > $9::bigint AND n.visible_at <= $10::bigint LIMIT 1))"
 );
 const INBOX_BYTES: &str =
     "SELECT sum(octet_length(n.item))::bigint FROM {s}.inbox n WHERE n.instance_key = $1";

@@ -95,6 +95,18 @@ async fn messages_of_two_processes_keep_their_order() {
     assert_eq!(messages(&right).await, [start("a"), raised("a", "first"), raised("a", "second")]);
 }
 
+/// As soon as the process whose clock is right says something to the instance, whatever that is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delayed_message_makes_ready_what_another_process_sent_ahead_of_the_clock() {
+    let schema = new_schema();
+    let ahead = store(&schema, &Arc::new(ManualClock::new(NOON_MS + 10_000))).await;
+    let right = store(&schema, &Arc::new(ManualClock::new(NOON_MS))).await;
+    send(&ahead, start("a")).await;
+    assert_eq!(messages(&right).await, [], "nobody has looked at it yet");
+    right.enqueue_for_orchestrator(raised("a", "later"), Some(Duration::from_secs(60))).await.expect("sent");
+    assert_eq!(messages(&right).await, [start("a")]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_kept_for_a_start_keep_their_order() {
     let (store, clock) = at_noon().await;

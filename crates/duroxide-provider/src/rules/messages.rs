@@ -129,7 +129,8 @@ impl Rows {
             row.not_before = 0;
             self.recompute_ready_at(key)?;
         } else if !locked {
-            self.pull_back(key)?;
+            // With what is pulled back it is ready at once, whatever comes now.
+            let ready_at = if self.pull_back(key)? { now } else { ready_at };
             let row = self.instance_mut(key)?;
             let ready_at = ready_at.max(row.not_before);
             row.ready_at = Some(row.ready_at.map_or(ready_at, |sooner| sooner.min(ready_at)));
@@ -181,12 +182,12 @@ impl Rows {
         Ok(())
     }
 
-    /// Makes messages visible that came while the clock was ahead. The instance must not be locked: a lock covers
-    /// messages by their times.
-    fn pull_back(&mut self, key: i64) -> Result<(), Stop> {
+    /// Makes messages visible that came while the clock was ahead; whether there may be some. The instance must not be
+    /// locked: a lock covers messages by their times.
+    fn pull_back(&mut self, key: i64) -> Result<bool, Stop> {
         let (now, until) = (self.now, self.loaded(key)?.last_arrival);
         if until <= now || self.loaded(key)?.inbox_count == 0 {
-            return Ok(());
+            return Ok(false);
         }
         let pulled = PulledBack { key, now, until };
         self.call.changes.inbox.iter_mut().for_each(|row| pulled.apply(row));
@@ -198,7 +199,7 @@ impl Rows {
         row.pending.first_added = added.iter().map(|row| row.visible_at).min();
         row.pending.first_stored = None;
         row.pending.first_left = None;
-        Ok(())
+        Ok(true)
     }
 
     /// Creates the instance of a start. A start of an id that exists changes nothing.
