@@ -28,7 +28,7 @@ pub struct StoredExecution<'a> {
     /// The version that a handler would run, or that was asked for, for an execution without history; empty if
     /// neither is known.
     pub version: String,
-    /// Who waits for the result, where the history does not tell.
+    /// The parent that waits for the result, where the history does not tell.
     pub parent: Option<ParentLink>,
     /// The stored events; empty if there are none or they cannot be decoded.
     pub history: &'a [Event],
