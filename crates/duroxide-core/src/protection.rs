@@ -1,5 +1,19 @@
 //! Protections against known faults, each with a switch for tests: a check that finds nothing when the protection is
 //! off proves nothing when it is on. Without the feature `test-hooks` nothing can be switched off and nothing is asked.
+//!
+//! Code that has a protection shows its fault in one line, with `test_fault!`.
+
+/// The fault that a protection is against, where a test has switched the protection off: `test_fault!(Name => fault)`. In
+/// other builds it is nothing.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! test_fault {
+    ($protection:ident => $fault:expr) => {
+        if $crate::protection::Protection::$protection.is_off() {
+            $fault;
+        }
+    };
+}
 
 /// A protection that a test can switch off. The number is that of the fault in `docs/faults.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,7 +9,7 @@ use crate::model::{
     AppErrorKind, ErrorDetails, EventKind, FailureKind, WorkItem, error_within_limit,
     reply_to_colliding_start,
 };
-use crate::protection::Protection;
+use crate::test_fault;
 
 impl Execution {
     /// Admits one message.
@@ -134,8 +134,8 @@ impl Execution {
         }
         match self.schedules.find(id, kind) {
             Found::Open => Ok(true),
-            Found::Closed(_) if Protection::DuplicatesAreDropped.is_off() => Ok(true),
             Found::Closed(reason) => {
+                test_fault!(DuplicatesAreDropped => return Ok(true));
                 pass.actions.dropped.push(reason);
                 Ok(false)
             }
@@ -241,7 +241,7 @@ impl Execution {
 
     fn message_arrived(&mut self, queue: &str, data: &str) -> Result<(), Stop> {
         self.arrivals += 1;
-        check_iterations(self.arrivals)?;
+        test_fault!(NoIterationLimit => limit_iterations(self.arrivals)?);
         let delivery = self.queues.arrive(queue, self.arrivals, data.to_string());
         self.deliver(ScheduleKind::Dequeue, delivery);
         Ok(())
@@ -306,11 +306,9 @@ impl Execution {
 }
 
 /// The limit that is not there, for tests that want to see it missed.
-fn check_iterations(arrivals: u64) -> Result<(), Stop> {
-    if arrivals <= 100 || !Protection::NoIterationLimit.is_off() {
+fn limit_iterations(arrivals: u64) -> Result<(), Stop> {
+    if arrivals <= 100 {
         return Ok(());
     }
-    let message = "too many iterations".to_string();
-    let kind = AppErrorKind::OrchestrationFailed;
-    Err(Stop::Failed(ErrorDetails::Application { kind, message, retryable: false }))
+    Err(Stop::Failed(ErrorDetails::orchestration_failed("too many iterations")))
 }

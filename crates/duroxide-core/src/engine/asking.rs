@@ -4,11 +4,12 @@
 //! out; the caller reads the store and hands the answers in. Each becomes an event of the same turn.
 
 use super::TurnResult;
+use super::ending::end_execution;
 use super::execution::{Execution, Pass};
-use super::run::{admit_all, begin_turn, end_execution};
+use super::run::{admit_all, begin_turn};
 use super::schedules::{Found, ScheduleKind};
 use super::turn::{Before, TurnInput};
-use crate::model::{AppErrorKind, ErrorDetails, EventKind, ExecutionMetadata, WorkItem};
+use crate::model::{ErrorDetails, EventKind, ExecutionMetadata, WorkItem};
 
 /// How far a turn has come.
 #[derive(Debug)]
@@ -81,13 +82,9 @@ impl<'a> AskingTurn<'a> {
 fn answered(answer: KvAnswer) -> EventKind {
     match answer {
         Ok(value) => EventKind::ActivityCompleted { result: serde_json::json!(value).to_string() },
-        Err(message) => EventKind::ActivityFailed {
-            details: ErrorDetails::Application {
-                kind: AppErrorKind::ActivityFailed,
-                message,
-                retryable: false,
-            },
-        },
+        Err(message) => {
+            EventKind::ActivityFailed { details: ErrorDetails::activity_failed_for_good(message) }
+        }
     }
 }
 

@@ -4,17 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::Identity;
-use super::execution::{Actions, Stop};
+use super::execution::{Actions, Execution, Pass, Stop};
+use super::run::TurnResult;
+use super::schedules::ScheduleKind;
 use super::tape::Tape;
 use super::turn::{DropReason, Outcome, Turn};
 use crate::model::limits::MAX_CARRY_FORWARD_EVENTS;
 use crate::model::redrive::{PARENT_CANCELED, PARENT_FAILED, TERMINAL_REASON};
 use crate::model::{
-    AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, ItemKind, ParentLink, RecordedFailure,
+    AppErrorKind, ErrorDetails, Event, EventKind, ExecutionMetadata, ItemKind, ParentLink, RecordedFailure,
     ScheduledActivityIdentifier, WorkItem, columns_of, error_within_limit, open_work, raised_pin,
     reply_to_colliding_start, state_changes, status,
 };
-use crate::protection::Protection;
+use crate::test_fault;
 
 /// What an execution has scheduled and not got back.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,6 +49,49 @@ impl OpenWork {
         });
         Self { activities: activities.collect(), children: children.collect() }
     }
+}
+
+/// Ends an execution whose program has stopped, after the messages that it was given before.
+pub(super) fn end_execution(
+    mut execution: Execution,
+    stop: Stop,
+    unadmitted: Vec<WorkItem>,
+    mut pass: Pass<'_>,
+    metadata: ExecutionMetadata,
+) -> TurnResult {
+    execution.take_down();
+    if let Stop::Unnamed(message) = stop {
+        return TurnResult::without_execution(Turn::new(Outcome::Unnamed { message }));
+    }
+    let children = execution
+        .schedules
+        .open_ids(ScheduleKind::Child)
+        .into_iter()
+        .filter_map(|event_id| Some((event_id, execution.schedules.slot(event_id)?.subject())));
+    let open = OpenWork {
+        activities: execution
+            .schedules
+            .open_ids(ScheduleKind::Activity)
+            .into_iter()
+            .map(|event_id| (event_id, execution.scheduled_in(event_id)))
+            .collect(),
+        children: children.collect(),
+    };
+    let continues = matches!(stop, Stop::ContinuedAsNew { .. });
+    let (unadmitted, late): (Vec<WorkItem>, Vec<WorkItem>) =
+        unadmitted.into_iter().partition(|message| continues && outlives_execution(message));
+    drop_after_end(&late, execution.parent.as_ref(), &mut pass.actions);
+    let leftovers = Leftovers {
+        queue_messages: execution.queues.drain_unread(),
+        events: execution.events.drain_unread(),
+        unadmitted,
+    };
+    let traces = execution.desk.take_traces();
+    let parent = execution.parent.clone();
+    let mut turn = end(stop, &execution.identity, parent.as_ref(), open, leftovers, pass.tape, pass.actions);
+    turn.traces = traces;
+    merge_metadata(&mut turn.metadata, metadata);
+    TurnResult::without_execution(turn)
 }
 
 /// Ends an execution: appends the last events to the tape and gives the finished turn.
@@ -93,6 +138,17 @@ pub(super) fn end(
         }
     }
     finish(turn, tape, actions)
+}
+
+/// What the first turn wrote stays, except for the status and output of an end in the same turn.
+pub(super) fn merge_metadata(end: &mut ExecutionMetadata, first: ExecutionMetadata) {
+    end.orchestration_name = first.orchestration_name;
+    end.orchestration_version = first.orchestration_version;
+    end.parent_instance_id = first.parent_instance_id;
+    end.pinned_duroxide_version = end.pinned_duroxide_version.take().or(first.pinned_duroxide_version);
+    if end.status.is_none() {
+        end.status = first.status;
+    }
 }
 
 /// Moves what a pass gathered into the turn.
@@ -158,11 +214,7 @@ fn outcome_of(stop: Stop, identity: &Identity) -> (Outcome, Ending) {
             (Outcome::ContinuedAsNew, Ending::ContinuedAsNew { input, version, custom_status })
         }
         Stop::Nondeterministic(diff) => {
-            let details = ErrorDetails::Configuration {
-                kind: ConfigErrorKind::Nondeterminism,
-                resource: identity.name.clone(),
-                message: Some(diff.clone()),
-            };
+            let details = ErrorDetails::nondeterministic(identity.name.clone(), diff.clone());
             (Outcome::Nondeterministic { diff }, Ending::failed(details))
         }
         // The turn is given back instead of being ended.
@@ -171,11 +223,7 @@ fn outcome_of(stop: Stop, identity: &Identity) -> (Outcome, Ending) {
             Ending::failed(ErrorDetails::orchestration_failed(message)),
         ),
         Stop::Panicked(message) => {
-            let details = ErrorDetails::Application {
-                kind: AppErrorKind::Panicked,
-                message: message.clone(),
-                retryable: false,
-            };
+            let details = ErrorDetails::panicked(message.clone());
             (Outcome::Panicked { message }, Ending::failed(details))
         }
     }
@@ -209,8 +257,9 @@ fn cancel_open_work(
     for (id, instance) in open.children {
         let event = EventKind::SubOrchestrationCancelRequested { reason: TERMINAL_REASON.to_string() };
         tape.append(Some(id), event);
+        test_fault!(ChildrenEndWithParent => continue);
         // An execution that gave a child its own id must not cancel itself.
-        if instance != identity.instance && !Protection::ChildrenEndWithParent.is_off() {
+        if instance != identity.instance {
             let cancel = WorkItem::CancelInstance { instance, reason: told.to_string() };
             actions.orchestrator_items.push(cancel);
         }
@@ -269,7 +318,7 @@ fn next_execution(
 }
 
 /// Whether a message that was not admitted is for the next execution as well.
-pub(super) fn outlives_execution(message: &WorkItem) -> bool {
+fn outlives_execution(message: &WorkItem) -> bool {
     match columns_of(message).kind {
         ItemKind::Event | ItemKind::Cancel => true,
         ItemKind::Start

@@ -1,7 +1,8 @@
 //! The replay engine: runs an orchestration's code against its history, one turn at a time.
 //!
 //! Reading order: [`run_turn`] in `run`, the live [`Execution`] and how it settles in `execution`, what the
-//! program did in `commands` and `carry_out`, what came in from outside in `admission`, and how it all ends in `ending`.
+//! program did in `commands` and `carry_out`, what came in from outside in `admission`, and how it all ends in `ending`, or
+//! in `end_stored` if the program is not run.
 //!
 //! **Invariant**: a history is `OrchestrationStarted`, what the program did at once, and then again and again
 //! one admitted event followed by what the program did about it. Nothing depends on how messages were batched.
@@ -20,6 +21,7 @@ mod commands;
 mod context;
 mod deadlines;
 mod desk;
+mod end_stored;
 mod ending;
 mod execution;
 #[cfg(test)]
@@ -56,15 +58,14 @@ pub use combinators::{Either2, Either3};
 pub use commands::SYSCALL_PREFIX;
 pub use context::OrchestrationContext;
 pub use desk::TraceLine;
+pub use end_stored::{StoredExecution, cancel_without_handler, end_without_handler};
 pub use execution::{Execution, panic_text};
 pub use future::DurableFuture;
 pub use guards::{Guards, PollGuard};
 pub use handler::{HandlerError, OrchestrationHandler};
 pub use program_scope::{Phase, ProgramOf, ProgramScope};
 pub use retry::RetriedActivity;
-pub use run::{
-    StoredExecution, TurnResult, begin_guarded_turn, begin_turn, cancel_without_handler, end_without_handler,
-};
+pub use run::{TurnResult, begin_guarded_turn, begin_turn};
 pub use turn::{Before, DropReason, Outcome, Turn, TurnInput};
 pub use typed::{
     ActivityParameter, AppError, Call, CallError, Child, CompensationFailed, ContinueAs, Elapsed, EventName,

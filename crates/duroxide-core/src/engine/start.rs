@@ -1,6 +1,6 @@
 //! The message that starts an execution, and what it writes.
 
-use super::run::StoredExecution;
+use super::end_stored::StoredExecution;
 use super::tape::Tape;
 use crate::model::{EventKind, ExecutionMetadata, ItemKind, WorkItem, columns_of, pinned_version_of, status};
 

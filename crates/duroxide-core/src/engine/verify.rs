@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::asking::{KvAnswer, KvQuestion, run_turn_with};
+use super::end_stored::end_history;
 use super::execution::Stop;
 use super::mismatch::turn_difference;
-use super::run::end_history;
 use super::turn::{Before, Outcome, Turn, TurnInput};
 use super::{OrchestrationHandler, TurnResult};
 use crate::model::{Event, error_within_limit};

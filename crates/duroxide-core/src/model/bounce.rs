@@ -94,7 +94,7 @@ impl BounceCause {
     /// What a log may say: everything but the text of a panic.
     pub fn logged(&self) -> String {
         match self {
-            Self::Panicked { .. } => "processing the turn panicked".to_string(),
+            Self::Panicked { .. } => "processing panicked".to_string(),
             Self::OrchestrationNotRegistered { .. }
             | Self::ActivityNotRegistered { .. }
             | Self::VersionNotReplayed { .. }
@@ -142,7 +142,7 @@ impl fmt::Display for BounceCause {
             Self::Nondeterministic { diff } => {
                 write!(f, "the code of the node that fetched it does not fit the history: {diff}")
             }
-            Self::Panicked { message } => write!(f, "processing the turn panicked: {message}"),
+            Self::Panicked { message } => write!(f, "processing panicked: {message}"),
             Self::FunctionWithoutName { text } => f.write_str(text),
             Self::CommitRefused { error } => {
                 write!(f, "the store does not accept what the turn writes: {error}")

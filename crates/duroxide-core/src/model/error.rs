@@ -204,6 +204,44 @@ impl ErrorDetails {
         }
     }
 
+    /// The failure of an orchestration whose handler panicked.
+    pub fn panicked(message: impl Into<String>) -> Self {
+        Self::Application { kind: AppErrorKind::Panicked, message: message.into(), retryable: false }
+    }
+
+    /// The failure of an orchestration whose code does not fit its history.
+    pub fn nondeterministic(orchestration: impl Into<String>, diff: impl Into<String>) -> Self {
+        Self::Configuration {
+            kind: ConfigErrorKind::Nondeterminism,
+            resource: orchestration.into(),
+            message: Some(diff.into()),
+        }
+    }
+
+    /// The failure of an orchestration that no node with its versions has taken in so many attempts.
+    pub fn unsupported_replay_version(orchestration: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Configuration {
+            kind: ConfigErrorKind::UnsupportedReplayVersion,
+            resource: orchestration.into(),
+            message: Some(message.into()),
+        }
+    }
+
+    /// The failure of an activity that returned an error or panicked; the next attempt may succeed.
+    pub fn activity_failed(message: impl Into<String>) -> Self {
+        Self::Application { kind: AppErrorKind::ActivityFailed, message: message.into(), retryable: true }
+    }
+
+    /// The failure of an activity that no further attempt can mend.
+    pub fn activity_failed_for_good(message: impl Into<String>) -> Self {
+        Self::Application { kind: AppErrorKind::ActivityFailed, message: message.into(), retryable: false }
+    }
+
+    /// The failure of work whose outcome the store does not accept; doing it again would not change that.
+    pub fn not_accepted(operation: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Infrastructure { operation: operation.into(), message: message.into(), retryable: false }
+    }
+
     /// The failure of an orchestration that broke a rule or a limit; doing it again would break it again.
     pub fn orchestration_failed(message: impl Into<String>) -> Self {
         Self::Application {

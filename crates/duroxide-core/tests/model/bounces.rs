@@ -25,8 +25,8 @@ fn a_cause_says_what_is_missing_where() {
 #[test]
 fn a_log_says_everything_but_the_text_of_a_panic() {
     let cause = panicked("card 4111");
-    assert_eq!(cause.to_string(), "processing the turn panicked: card 4111");
-    assert_eq!(cause.logged(), "processing the turn panicked");
+    assert_eq!(cause.to_string(), "processing panicked: card 4111");
+    assert_eq!(cause.logged(), "processing panicked");
     let undecodable = BounceCause::Undecodable { error: "event at position 3: EOF".to_string() };
     assert_eq!(undecodable.logged(), undecodable.to_string());
 }

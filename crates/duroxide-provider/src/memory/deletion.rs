@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use duroxide_core::limits::DEFAULT_BULK_INSTANCES;
-use duroxide_core::protection::Protection;
+use duroxide_core::test_fault;
 
 use super::read::count;
 use super::rows::{InstanceRow, Ms, to_ms};
@@ -80,8 +80,8 @@ impl State {
 
     fn is_running(&self, instance: &str) -> bool {
         self.instances.get(instance).is_some_and(|row| {
-            let mistaken = row.is_between_executions() && Protection::BetweenExecutionsIsRunning.is_off();
-            !row.status.ends_instance() && !mistaken
+            test_fault!(BetweenExecutionsIsRunning => if row.is_between_executions() { return false });
+            !row.status.ends_instance()
         })
     }
 
@@ -205,8 +205,8 @@ impl State {
 
 /// When an instance ended.
 fn looks_ended(row: &InstanceRow) -> Option<Ms> {
-    let mistaken = row.is_between_executions() && Protection::BetweenExecutionsIsRunning.is_off();
-    row.ended_at.or(mistaken.then_some(row.updated_at))
+    test_fault!(BetweenExecutionsIsRunning => if row.is_between_executions() { return Some(row.updated_at) });
+    row.ended_at
 }
 
 fn limit_of(filter: &InstanceFilter) -> usize {

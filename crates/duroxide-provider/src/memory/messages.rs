@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use duroxide_core::protection::Protection;
 use duroxide_core::{
     FirstInput, ItemKind, WithoutInstance, WorkItem, columns_of, limits, reply_to_colliding_start,
-    start_fingerprint,
+    start_fingerprint, test_fault,
 };
 
 use super::rows::{EarlyRow, InstanceRow, MessageKey, MessageRow, Ms, NewInstance, SetAside, Stored, to_ms};
@@ -176,9 +175,7 @@ impl State {
     /// A start of an id that exists changes nothing; a parent that asked for it is told.
     fn collide(&mut self, now: Ms, start: &WorkItem) {
         let existing_parent = self.instances.get(start.instance()).and_then(InstanceRow::parent);
-        if Protection::CollisionTellsParent.is_off() {
-            return;
-        }
+        test_fault!(CollisionTellsParent => return);
         if let Some(reply) = reply_to_colliding_start(start, existing_parent.as_ref()) {
             self.deliver(now, reply, None);
         }
@@ -218,9 +215,7 @@ impl State {
     }
 
     fn keep_early(&mut self, now: Ms, visible_at: Ms, item: WorkItem) {
-        if Protection::EarlyEventsAreKept.is_off() {
-            return;
-        }
+        test_fault!(EarlyEventsAreKept => return);
         self.drop_expired_early(now);
         let position = self.next_number();
         let instance = item.instance().to_string();

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use duroxide_core::protection::Protection;
-use duroxide_core::{Event, NodeRecord, WorkItem, columns_of};
+use duroxide_core::{Event, NodeRecord, WorkItem, columns_of, test_fault};
 
 use super::ready::ReadyIndex;
 use super::rows::{
@@ -181,9 +180,9 @@ impl State {
         self.created
             .get(&seq)
             .filter(|instance| {
+                test_fault!(OnlyTheHolderCommits => return true);
                 let lock = self.instances.get(*instance).and_then(|row| row.lock.as_ref());
-                let holds = lock.is_some_and(|lock| lock.token == token && now < lock.until);
-                holds || Protection::OnlyTheHolderCommits.is_off()
+                lock.is_some_and(|lock| lock.token == token && now < lock.until)
             })
             .cloned()
             .ok_or_else(|| ProviderError::lock_lost(operation))

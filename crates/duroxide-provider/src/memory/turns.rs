@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use duroxide_core::protection::Protection;
 use duroxide_core::{
     DispatcherCapabilityFilter, Event, HandlerSet, ItemKind, WhenUndecodable, WorkItem, can_replay, limits,
-    unpack_version,
+    test_fault, unpack_version,
 };
 
 use super::ready::Pick;
@@ -63,9 +62,9 @@ impl State {
     pub(super) fn fetch_turns(&mut self, now: Ms, request: &TurnRequest) -> Fetched<FetchedTurn> {
         let mut turns = Vec::new();
         let mut suspects = request.suspects;
-        let stopped = !self.early.is_empty() && Protection::UnknownInstancesStopNobody.is_off();
+        test_fault!(UnknownInstancesStopNobody => if !self.early.is_empty() { return Fetched::Items(turns) });
         let (mut histories, mut messages) = (HistoryRoom::default(), ByteRoom::for_messages());
-        while turns.len() < request.max_items.max(1) && !stopped {
+        while turns.len() < request.max_items.max(1) {
             let pick = self.ready_turns.oldest(now, suspects.are_admitted(), |key| open_from(request, key));
             let (seq, suspect) = match pick {
                 Pick::Ready { seq, suspect } => (seq, suspect),

@@ -1,118 +1,64 @@
-//! Bringing the result of an activity into the store.
+//! The ack of an activity: its result goes into the inbox of its orchestration, in place of the work item.
 
-use duroxide_core::protection::Protection;
-use duroxide_core::{ErrorDetails, WorkItem, columns_of};
+use duroxide_core::{ErrorDetails, WorkItem, columns_of, test_fault};
 
-use super::backoff::OutageBackoff;
-use super::commit::Insistence;
-use super::give_back::{GivenBack, give_back};
-use super::insist::answer_in_time;
 use super::keeper::KeptLock;
 use super::node::Node;
+use super::poison;
+use super::save::{Product, Refusal};
 use super::suspects::Queue;
-use super::unprotected;
-use crate::providers::{GiveBack, ProviderError, ProviderErrorKind};
+use super::test_faults;
+use super::verdict::{Reach, Saved, Tries};
+use crate::providers::ProviderError;
 
-/// How often an ack that the store refuses for good is tried before the activity is given back.
-const REFUSED_ACKS: u32 = 3;
-
-/// How an ack ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Acked {
-    Yes,
-    /// The lock ended before its time, after an ack whose answer was lost: that one was committed.
-    Earlier,
-    LockLost,
-    /// The store failed until the lock was gone or the runtime let go.
-    Spoiled,
+/// The result of an activity. One that the store never accepts becomes the failure of the activity, which says so.
+pub(super) struct ToAck<'a> {
+    /// The name of the activity among those whose attempts are forgiven.
+    pub(super) work: Option<&'a str>,
+    /// `None` removes the work item without a result.
+    pub(super) completion: Option<WorkItem>,
 }
 
-impl Acked {
-    /// Whether the store has the result.
-    pub(super) fn reached_the_store(self) -> bool {
-        match self {
-            Self::Yes | Self::Earlier => true,
-            Self::LockLost | Self::Spoiled => false,
+impl Product for ToAck<'_> {
+    const QUEUE: Queue = Queue::Activities;
+    const SAVING: &'static str = "acknowledging an activity";
+
+    fn work(&self) -> Option<&str> {
+        self.work
+    }
+
+    async fn send(&self, node: &Node, token: &str, before: Tries) -> Result<(), ProviderError> {
+        let mut completion = self.completion.clone();
+        test_fault!(OutageIsNoFailure => completion = test_faults::spoil(completion, before));
+        node.provider.ack_work_item(token, completion).await
+    }
+
+    /// The result may have been read and be gone from the inbox, so that no question finds it out.
+    async fn look_up(&self, _node: &Node, lock: &KeptLock) -> Saved {
+        match lock.reach() {
+            Reach::Within => Saved::Presumably,
+            Reach::Out => Saved::Spoiled,
         }
     }
-}
 
-/// Remembers whether the store spoiled this attempt.
-pub(super) fn note(node: &Node, key: &str, acked: Acked) {
-    match acked {
-        Acked::Yes => node.excuses.forget(key),
-        Acked::Earlier | Acked::Spoiled => node.excuses.excuse(key),
-        Acked::LockLost => {}
-    }
-}
-
-/// Brings a result into the store. A failed ack is tried again as long as the lock holds: the activity has run,
-/// and must not run again because of the store. A result that the store does not accept becomes the failure of the
-/// activity, which says so.
-pub(super) async fn ack(
-    node: &Node,
-    token: &str,
-    lock: &KeptLock,
-    mut completion: Option<WorkItem>,
-    insistence: Insistence,
-) -> Acked {
-    let mut outage = OutageBackoff::default();
-    let mut failures = 0u32;
-    let mut refused = 0;
-    loop {
-        let error = match answer_in_time(node.provider.ack_work_item(token, completion.clone())).await {
-            Ok(()) => return Acked::Yes,
-            Err(error) if error.kind() == ProviderErrorKind::LockLost => {
-                return match failures {
-                    0 => Acked::LockLost,
-                    _ if lock.was_out_of_reach() => Acked::Spoiled,
-                    _ => Acked::Earlier,
-                };
+    fn never_accepted(&mut self, _node: &Node, error: &ProviderError) -> Refusal {
+        match self.completion.as_ref().and_then(|refused| failure_instead(refused, error)) {
+            Some(failure) => {
+                self.completion = Some(failure);
+                Refusal::SendInstead
             }
-            Err(error) => error,
-        };
-        failures = failures.saturating_add(1);
-        node.store_failed("acknowledging an activity", &error);
-        completion = unprotected::spoil(completion, &error);
-        if !error.is_retryable() {
-            refused += 1;
-        }
-        if refused >= REFUSED_ACKS
-            && error.kind() == ProviderErrorKind::Invalid
-            && !Protection::RefusedDataEnds.is_off()
-            && let Some(failure) = completion.as_ref().and_then(|refused| not_accepted(refused, &error))
-        {
-            completion = Some(failure);
-            refused = 0;
-            continue;
-        }
-        let let_go = insistence == Insistence::GiveUp
-            || Protection::ResultOutlivesFailedAck.is_off()
-            || refused >= REFUSED_ACKS
-            || lock.lost().is_cancelled()
-            || !node.pause(outage.next()).await;
-        if let_go {
-            let delay = (refused > 0).then_some(node.options.unregistered_backoff.max_delay);
-            let how = GiveBack { delay, ignore_attempt: lock.takes_attempt_back(), cause: None };
-            return match give_back(node, Queue::Activities, token, how).await {
-                GivenBack::LockWasGone if !lock.was_out_of_reach() => Acked::Earlier,
-                GivenBack::LockWasGone | GivenBack::Yes | GivenBack::No => Acked::Spoiled,
-            };
+            None => Refusal::LetGo,
         }
     }
 }
 
 /// The failure of an activity whose result the store does not accept; `None` if it is that failure already.
-fn not_accepted(completion: &WorkItem, error: &ProviderError) -> Option<WorkItem> {
-    let columns = columns_of(completion);
-    let (Some(execution_id), Some(id)) = (columns.execution_id, columns.event_id) else { return None };
-    let details = ErrorDetails::Infrastructure {
-        operation: "acknowledging an activity".to_string(),
-        message: format!("the store does not accept the result: {}", error.message),
-        retryable: false,
-    };
+fn failure_instead(completion: &WorkItem, error: &ProviderError) -> Option<WorkItem> {
     if let WorkItem::ActivityFailed { details: ErrorDetails::Infrastructure { .. }, .. } = completion {
         return None;
     }
+    let columns = columns_of(completion);
+    let (execution_id, id) = (columns.execution_id?, columns.event_id?);
+    let details = poison::result_not_accepted(error);
     Some(WorkItem::ActivityFailed { instance: completion.instance().to_string(), execution_id, id, details })
 }

@@ -1,10 +1,10 @@
 //! The message that tells how an activity ended.
 
 use duroxide_core::{
-    AppErrorKind, ErrorDetails, HandlerError, WorkItem, check_payload, error_within_limit, not_closed_in_time,
+    ErrorDetails, HandlerError, WorkItem, check_payload, error_within_limit, not_closed_in_time,
 };
 
-use super::activity::Work;
+use super::activity_work::Work;
 
 pub(super) fn checked(work: &Work, result: Result<String, HandlerError>) -> Result<String, HandlerError> {
     let output = result?;
@@ -34,8 +34,7 @@ pub(super) fn failure(work: &Work, failed: HandlerError) -> WorkItem {
 }
 
 fn application_error(message: String) -> ErrorDetails {
-    let message = error_within_limit(message);
-    ErrorDetails::Application { kind: AppErrorKind::ActivityFailed, message, retryable: true }
+    ErrorDetails::activity_failed(error_within_limit(message))
 }
 
 /// The failure of a handler that panicked.
@@ -49,9 +48,5 @@ pub(super) fn panicked(work: &Work, text: &str, records_panics: bool) -> WorkIte
 
 /// The engine takes an activity with a start-to-close deadline whose failure is not retryable for timed out.
 pub(super) fn timeout(work: &Work, limit_ms: u64) -> WorkItem {
-    work.failed(ErrorDetails::Application {
-        kind: AppErrorKind::ActivityFailed,
-        message: not_closed_in_time(&work.name, limit_ms),
-        retryable: false,
-    })
+    work.failed(ErrorDetails::activity_failed_for_good(not_closed_in_time(&work.name, limit_ms)))
 }

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
-use super::backoff::OutageBackoff;
+use super::backoff::Backoff;
 use super::give_back::abandon;
 use super::node::Node;
 use super::probation::{Previous, SuspectPlace, nodes_to_judge};
@@ -66,17 +66,17 @@ impl Slot {
 
 /// Fetches one queue until the node stops.
 pub(super) async fn run(node: Arc<Node>, queue: Queue) {
-    let mut outage = OutageBackoff::default();
+    let mut backoff = Backoff::default();
     while !node.stopping.is_cancelled() {
         match AssertUnwindSafe(fetch_and_start(&node, queue)).catch_unwind().await {
-            Ok(Ok(())) => outage.reset(),
+            Ok(Ok(())) => backoff.reset(),
             Ok(Err(error)) => {
                 node.store_failed("fetching", &error);
-                pause_unless_stopping(&node, outage.next()).await;
+                pause_unless_stopping(&node, backoff.next()).await;
             }
             Err(_panic) => {
                 tracing::error!(target: "duroxide::runtime", ?queue, "a fetch panicked; fetching again");
-                pause_unless_stopping(&node, outage.next()).await;
+                pause_unless_stopping(&node, backoff.next()).await;
             }
         }
     }

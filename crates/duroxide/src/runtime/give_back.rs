@@ -1,8 +1,12 @@
 //! Giving fetched work back to its queue.
 
-use super::insist::answer_in_time;
+use duroxide_core::BounceCause;
+
+use super::keeper::KeptLock;
 use super::node::Node;
+use super::store_call::answer_in_time;
 use super::suspects::Queue;
+use super::verdict::{AttemptCount, LockState, Saved, Tries, charge};
 use crate::providers::{GiveBack, ProviderErrorKind};
 
 /// How giving work back ended.
@@ -13,6 +17,29 @@ pub(super) enum GivenBack {
     LockWasGone,
     /// The store cannot be reached; the lock's expiry will give it back.
     No,
+}
+
+/// How work is left to other nodes for a while: the attempt counts, and the cause is kept with it.
+pub(super) fn bounced(node: &Node, count: AttemptCount, cause: BounceCause) -> GiveBack {
+    GiveBack::bounced(node.options.unregistered_backoff.delay(count.counted), cause)
+}
+
+/// Lets work go that the store was in the way of before there was anything to save. The attempt does not count: it is given
+/// back uncounted, and forgiven here in case the store does not take it back.
+pub(super) async fn let_go(
+    node: &Node,
+    queue: Queue,
+    token: &str,
+    lock: &KeptLock,
+    work: &str,
+    tries: Tries,
+) {
+    let saved = match lock.state() {
+        LockState::Held => Saved::Spoiled,
+        LockState::Lost => Saved::LockLost,
+    };
+    node.forgiven.charge(work, charge(saved, lock.reach()));
+    abandon(node, queue, token, GiveBack::uncounted(node.delay_after(tries))).await;
 }
 
 /// [`give_back`], ignoring how it ended.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use duroxide_core::{AcceptedTags, HandlerSet, NodeInfo, current_build_version};
 
-use super::insist::answer_in_time;
 use super::node::Node;
+use super::store_call::answer_in_time;
 use crate::clock::millis;
 use crate::providers::TagFilter;
 

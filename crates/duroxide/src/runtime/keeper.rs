@@ -6,16 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use duroxide_core::protection::Protection;
+use duroxide_core::test_fault;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::dispatch::Slot;
-use super::insist::first_answer;
+use super::store_call::first_answer;
 use super::suspects::Queue;
 use super::turn_watch::{Overdue, WatchedTurn};
+use super::verdict::{LockState, Reach};
 use crate::providers::{Provider, ProviderError, ProviderErrorKind};
 
 /// How often a renewal that hangs is asked for again before the lock ends.
@@ -69,6 +70,8 @@ struct Held {
     asked: Option<Instant>,
     /// When the lock ends unless it is renewed, by this process's time.
     ends_at: Instant,
+    /// Whether a renewal has failed since the last one that did not.
+    failing: bool,
     lost: CancellationToken,
     out_of_reach: Arc<AtomicBool>,
     /// Whether the work is given up here: the lock shall end.
@@ -107,9 +110,13 @@ impl KeptLock {
         &self.lost
     }
 
-    /// Whether the lock was lost because the store could not be reached.
-    pub(super) fn was_out_of_reach(&self) -> bool {
-        self.out_of_reach.load(Ordering::SeqCst)
+    pub(super) fn state(&self) -> LockState {
+        if self.lost.is_cancelled() { LockState::Lost } else { LockState::Held }
+    }
+
+    /// Whether the lock ended because the store could not be reached to renew it.
+    pub(super) fn reach(&self) -> Reach {
+        if self.out_of_reach.load(Ordering::SeqCst) { Reach::Out } else { Reach::Within }
     }
 }
 
@@ -175,6 +182,7 @@ impl LockKeeper {
             renew_at: now + times.renew_after,
             asked: None,
             ends_at: now + times.timeout,
+            failing: false,
             lost: lost.clone(),
             out_of_reach: out_of_reach.clone(),
             given_up: false,
@@ -299,9 +307,14 @@ impl LockKeeper {
         let Some((begun, renewed)) = answer else { return };
         if let Some(held) = self.lock().held.get_mut(&due.id) {
             held.asked = None;
+            held.failing |= renewed.as_ref().is_err_and(|error| error.kind() != ProviderErrorKind::LockLost);
             if renewed.is_ok() {
+                held.failing = false;
                 held.renew_at = begun + times.renew_after;
                 held.ends_at = begun + times.timeout;
+                if !held.lost.is_cancelled() {
+                    held.out_of_reach.store(false, Ordering::SeqCst);
+                }
             }
         }
         match renewed {
@@ -310,9 +323,7 @@ impl LockKeeper {
             Err(error) => {
                 tracing::warn!(target: "duroxide::runtime", %error, "renewing a lock failed; trying again");
                 self.mark_ended(due.id);
-                if Protection::FailedRenewalIsNoCancellation.is_off() {
-                    self.mark_lost(due.id);
-                }
+                test_fault!(FailedRenewalIsNoCancellation => self.mark_lost(due.id));
             }
         }
     }
@@ -374,20 +385,27 @@ impl LockKeeper {
         }
     }
 
-    /// Marks an activity's lock that could not be renewed in time. A turn runs no side effects: its commit decides.
+    /// Marks a lock that could not be renewed in time. For an activity it is lost; a turn has no side effects, so that
+    /// its commit decides.
     fn mark_ended(&self, id: u64) {
-        let ended = self.lock().held.get(&id).is_some_and(|held| {
-            let ended = held.queue == Queue::Activities && held.ends_at <= Instant::now();
+        let is_lost = self.lock().held.get(&id).is_some_and(|held| {
+            let ended = held.ends_at <= Instant::now();
             held.out_of_reach.store(ended, Ordering::SeqCst);
-            ended
+            ended && held.queue == Queue::Activities
         });
-        if ended {
+        if is_lost {
             self.mark_lost(id);
         }
     }
 
+    /// Marks a lock as lost. If it ended while renewals failed, the store was at fault, whichever call says so first.
     fn mark_lost(&self, id: u64) {
-        let lost = self.lock().held.get(&id).map(|held| held.lost.clone());
+        let lost = self.lock().held.get(&id).map(|held| {
+            if held.failing && held.ends_at <= Instant::now() {
+                held.out_of_reach.store(true, Ordering::SeqCst);
+            }
+            held.lost.clone()
+        });
         if let Some(lost) = lost {
             lost.cancel();
         }

@@ -8,15 +8,15 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::excuses::Excuses;
+use super::forgiven_attempts::ForgivenAttempts;
 use super::handlers::Handlers;
 use super::keeper::{LockKeeper, LockTimes};
-use super::lasting::lasting;
 use super::live::LiveExecutions;
 use super::node::Node;
 use super::observability::{Counters, MetricsSnapshot, ObservabilityHandle};
 use super::poll_guard::guards_of;
 use super::registry::{ActivityRegistry, OrchestrationRegistry};
+use super::restart_on_panic::restart_on_panic;
 use super::sessions::Sessions;
 use super::suspects::Queue;
 use super::threads::NodeThreads;
@@ -106,7 +106,7 @@ impl Runtime {
             node_id,
             counters: Arc::new(Counters::default()),
             live: Arc::new(LiveExecutions::new(options.max_live_executions)),
-            excuses: Excuses::default(),
+            forgiven: ForgivenAttempts::default(),
             keeper: Arc::new(LockKeeper::new(provider.clone(), turn_locks, work_locks)),
             clock: crate::clock::SystemClock::default(),
             turn_slots: Arc::new(Semaphore::new(slots(options.orchestration_concurrency))),
@@ -278,39 +278,41 @@ async fn wait_until_drained(node: &Node) {
 /// Starts what a node does beside its work.
 fn spawn_background(node: &Arc<Node>) {
     let of_node = node.clone();
-    node.spawn(lasting("heartbeat", move || heartbeat::run(of_node.clone())));
+    node.spawn(restart_on_panic("heartbeat", move || heartbeat::run(of_node.clone())));
     // These outlive `stopping`: work in progress needs its locks and claims until it is done.
     let keeper = node.keeper.clone();
-    node.spawn_until_releasing(lasting("locks", move || keeper.clone().run()));
+    node.spawn_until_releasing(restart_on_panic("locks", move || keeper.clone().run()));
     if node.turn_threads.is_some() {
         let of_node = node.clone();
-        node.spawn_until_releasing(lasting("turns that do not yield", move || {
+        node.spawn_until_releasing(restart_on_panic("turns that do not yield", move || {
             turn_watch::run(of_node.clone())
         }));
     }
     // Without them, claims that the process before left under this name end by themselves.
     if node.options.runs_activities() {
         let of_node = node.clone();
-        node.spawn_until_releasing(lasting("sessions", move || sessions::keep_claims(of_node.clone())));
+        node.spawn_until_releasing(restart_on_panic("sessions", move || {
+            sessions::keep_claims(of_node.clone())
+        }));
         let of_node = node.clone();
-        node.spawn_until_releasing(lasting("orphaned sessions", move || {
+        node.spawn_until_releasing(restart_on_panic("orphaned sessions", move || {
             sessions::remove_orphans(of_node.clone())
         }));
     }
     if let Some(policy) = node.options.health.clone() {
         let of_node = node.clone();
-        node.spawn(lasting("health", move || health::run(of_node.clone(), policy.clone())));
+        node.spawn(restart_on_panic("health", move || health::run(of_node.clone(), policy.clone())));
     }
     if let Some(policy) = node.options.retention.clone() {
         let of_node = node.clone();
-        node.spawn(lasting("retention", move || retention::run(of_node.clone(), policy.clone())));
+        node.spawn(restart_on_panic("retention", move || retention::run(of_node.clone(), policy.clone())));
     }
     if let Some(options) = node.options.sweeper.clone() {
         let of_node = node.clone();
-        node.spawn(lasting("sweeper", move || sweeper::run(of_node.clone(), options.clone())));
+        node.spawn(restart_on_panic("sweeper", move || sweeper::run(of_node.clone(), options.clone())));
     }
     if !node.options.observability.gauge_poll_interval.is_zero() {
         let of_node = node.clone();
-        node.spawn(lasting("gauges", move || gauges::run(of_node.clone())));
+        node.spawn(restart_on_panic("gauges", move || gauges::run(of_node.clone())));
     }
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::RuntimeOptions;
-use super::excuses::Excuses;
+use super::forgiven_attempts::ForgivenAttempts;
 use super::handlers::Handlers;
 use super::keeper::LockKeeper;
 use super::live::LiveExecutions;
@@ -18,6 +18,7 @@ use super::registry::{ActivityRegistry, OrchestrationRegistry};
 use super::sessions::Sessions;
 use super::suspects::Queue;
 use super::threads::NodeThreads;
+use super::verdict::{AttemptCount, Tries};
 use crate::clock::SystemClock;
 use crate::metric::SharedString;
 use crate::providers::{LockHolder, Provider};
@@ -38,7 +39,7 @@ pub(super) struct Node {
     pub(super) handlers: Handlers,
     pub(super) counters: Arc<Counters>,
     pub(super) live: Arc<LiveExecutions>,
-    pub(super) excuses: Excuses,
+    pub(super) forgiven: ForgivenAttempts,
     pub(super) keeper: Arc<LockKeeper>,
     pub(super) sessions: Arc<Sessions>,
     /// Only for stores that do not tell their time.
@@ -128,6 +129,17 @@ impl Node {
     /// An activity's name as a label of metrics.
     pub(super) fn activity_label(&self, name: &str) -> SharedString {
         self.options.process.names().activities.label(name)
+    }
+
+    /// How often the work of this name was attempted, now that it was fetched for the attempt of this number. To be
+    /// asked once for each fetch.
+    pub(super) fn count_attempts(&self, work: &str, attempts: u32) -> AttemptCount {
+        AttemptCount { counted: self.forgiven.counted(work, attempts), max: self.options.max_attempts }
+    }
+
+    /// How long work is left alone that is let go after these tries: not at all, unless the store refused.
+    pub(super) fn delay_after(&self, tries: Tries) -> Option<std::time::Duration> {
+        (tries.refusals > 0).then_some(self.options.unregistered_backoff.max_delay)
     }
 
     /// Counts and logs a failed call of the store.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use duroxide_core::{CapabilityRouting, SemverRange};
 
 use super::ObservabilityConfig;
+use super::backoff::doubled;
 use super::health::HealthPolicy;
 use super::process::ProcessScope;
 use super::retention::RetentionPolicy;
@@ -254,7 +255,7 @@ impl UnregisteredBackoffConfig {
     pub fn delay(&self, attempt_count: u32) -> Duration {
         const MAX_EXPONENT: u32 = 6;
         let exponent = attempt_count.saturating_sub(1).min(MAX_EXPONENT);
-        self.base_delay.saturating_mul(1 << exponent).min(self.max_delay)
+        doubled(self.base_delay, exponent, self.max_delay)
     }
 }
 

@@ -1,18 +1,27 @@
-//! Ending work as poison: the error, and why it came to that.
+//! The errors of work that the runtime ends: poison, and what the store does not accept; and why it came to that.
 //!
 //! The cause is what stands in this node's way. If nothing does, it is the last one that the store kept, or that the
 //! lock expired again and again.
 
 use duroxide_core::limits::MAX_POISON_MESSAGE_BYTES;
 use duroxide_core::{
-    BounceCause, ConfigErrorKind, ErrorDetails, MissingCapability, Need, PoisonMessageType, RoutingKey,
-    WorkItem, missing_capability, pack_version, pinned_version_of,
+    BounceCause, ErrorDetails, MissingCapability, Need, PoisonMessageType, RoutingKey, WorkItem,
+    missing_capability, pack_version, pinned_version_of,
 };
+use semver::Version;
 
-use super::insist::answer_in_time;
+use super::ack::ToAck;
+use super::activity_work::Work;
+use super::commit::ToCommit;
 use super::node::Node;
-use super::verdict::Obstacle;
-use crate::providers::{OrchestrationItem, TurnFacts};
+use super::obstacle::Obstacle;
+use super::save::Product;
+use super::store_call::answer_in_time;
+use crate::providers::{FetchedWork, OrchestrationItem, ProviderError, TurnFacts};
+
+/// What a poison error says about attempts that could not have been made: the fetch that ended the work is one, and
+/// none was allowed. So it can be told from work that was tried too often.
+const MAX_ATTEMPTS_OF_THE_UNPROCESSABLE: u32 = 0;
 
 /// How something ends that is not run any more.
 pub(super) struct Ending {
@@ -38,19 +47,31 @@ impl Past {
             last_cause: facts.and_then(|facts| facts.last_cause.clone()),
         }
     }
+
+    pub(super) fn of_work(attempts: u32, fetched: &FetchedWork) -> Self {
+        Self { attempts, suspect: fetched.suspect, last_cause: fetched.last_cause.clone() }
+    }
 }
 
 /// What stands in the way of this node, and what is needed of one that can do the work.
-pub(super) struct InTheWay {
-    pub(super) cause: BounceCause,
-    pub(super) need: Need,
+struct InTheWay {
+    cause: BounceCause,
+    need: Need,
 }
 
 impl InTheWay {
     /// What keeps this node from running the next turn.
-    pub(super) fn of_turn(node: &Node, item: &OrchestrationItem, obstacle: &Obstacle) -> Self {
+    fn of_turn(node: &Node, item: &OrchestrationItem, obstacle: &Obstacle) -> Self {
         let pinned = pinned_version_of(&item.history).map(|version| pack_version(&version));
         Self { cause: obstacle.cause(node), need: Need::Turn(RoutingKey { pinned, route: obstacle.route() }) }
+    }
+
+    /// What keeps this node from running an activity, if anything does.
+    fn of_activity(node: &Node, work: &Work) -> Option<Self> {
+        node.activities.resolve_handler(&work.name).is_none().then(|| Self {
+            cause: work.unregistered(),
+            need: Need::Activity { name: work.name.clone(), tag: work.tag.clone() },
+        })
     }
 }
 
@@ -61,23 +82,15 @@ pub(super) async fn of_turn(
     obstacle: Option<Obstacle>,
     past: Past,
 ) -> Ending {
-    let (attempt_count, max_attempts) = (past.attempts, node.options.max_attempts);
     if let (None, Some(cause @ BounceCause::CommitRefused { .. })) = (&obstacle, &past.last_cause) {
-        return refused(cause, attempt_count.saturating_sub(1));
+        let details = turn_not_accepted(cause, past.attempts.saturating_sub(1));
+        return Ending { details, logged: cause.logged() };
     }
     let in_the_way = obstacle.as_ref().map(|obstacle| InTheWay::of_turn(node, item, obstacle));
-    let why = why(node, in_the_way, past).await;
     let message_type = match obstacle {
         Some(Obstacle::Incompatible { pinned }) => {
-            let details = ErrorDetails::Configuration {
-                kind: ConfigErrorKind::UnsupportedReplayVersion,
-                resource: item.orchestration_name.clone(),
-                message: Some(format!(
-                    "the execution is pinned to {pinned}, this node replays {}",
-                    node.replayed_versions()
-                )),
-            };
-            return Ending { details, logged: why.logged };
+            let details = not_replayed(item, &pinned, &node.replayed_versions());
+            return Ending { details, logged: why(node, in_the_way, past).await.logged };
         }
         Some(Obstacle::Undecodable(error)) => PoisonMessageType::FailedDeserialization {
             instance: item.instance.clone(),
@@ -86,20 +99,7 @@ pub(super) async fn of_turn(
         },
         Some(Obstacle::Unregistered { .. } | Obstacle::NoStart) | None => whose_inbox(item),
     };
-    let message = why.before(&item.messages);
-    let details = ErrorDetails::Poison { attempt_count, max_attempts, message_type, message };
-    Ending { details, logged: why.logged }
-}
-
-/// Ends an instance whose turn the store did not accept in so many attempts.
-fn refused(cause: &BounceCause, attempts: u32) -> Ending {
-    let logged = cause.logged();
-    let details = ErrorDetails::Infrastructure {
-        operation: "committing a turn".to_string(),
-        message: format!("{cause} ({attempts} attempts)"),
-        retryable: false,
-    };
-    Ending { details, logged }
+    poisoned(node, message_type, &item.messages, in_the_way, past, node.options.max_attempts).await
 }
 
 /// Ends an instance whose next turn no node can run.
@@ -108,35 +108,85 @@ pub(super) async fn of_swept_turn(
     item: &OrchestrationItem,
     obstacle: Option<Obstacle>,
     past: Past,
-    max_attempts: u32,
 ) -> Ending {
-    let attempt_count = past.attempts;
     let in_the_way = obstacle.as_ref().map(|obstacle| InTheWay::of_turn(node, item, obstacle));
-    let why = why(node, in_the_way, past).await;
-    let message = why.before(&item.messages);
-    let message_type = whose_inbox(item);
-    let details = ErrorDetails::Poison { attempt_count, max_attempts, message_type, message };
-    Ending { details, logged: why.logged }
+    let max_attempts = MAX_ATTEMPTS_OF_THE_UNPROCESSABLE;
+    poisoned(node, whose_inbox(item), &item.messages, in_the_way, past, max_attempts).await
 }
 
-/// Ends an activity.
-pub(super) async fn of_activity(
+/// Ends an activity that was attempted too often.
+pub(super) async fn of_activity(node: &Node, work: &Work, item: &WorkItem, past: Past) -> ErrorDetails {
+    of_activity_after(node, work, item, past, node.options.max_attempts).await
+}
+
+/// Ends an activity that no node can run.
+pub(super) async fn of_swept_activity(node: &Node, work: &Work, item: &WorkItem, past: Past) -> ErrorDetails {
+    of_activity_after(node, work, item, past, MAX_ATTEMPTS_OF_THE_UNPROCESSABLE).await
+}
+
+async fn of_activity_after(
+    node: &Node,
+    work: &Work,
+    item: &WorkItem,
+    past: Past,
+    max_attempts: u32,
+) -> ErrorDetails {
+    let message_type = PoisonMessageType::Activity {
+        instance: work.instance.clone(),
+        execution_id: work.execution_id,
+        activity_name: work.name.clone(),
+        activity_id: work.id,
+    };
+    let in_the_way = InTheWay::of_activity(node, work);
+    let messages = std::slice::from_ref(item);
+    let ending = poisoned(node, message_type, messages, in_the_way, past, max_attempts).await;
+    tracing::error!(
+        target: "duroxide::runtime",
+        instance_id = %work.instance,
+        execution_id = work.execution_id,
+        activity_name = %work.name,
+        activity_id = work.id,
+        cause = %ending.logged,
+        "{}",
+        ending.details.display_message()
+    );
+    ending.details
+}
+
+async fn poisoned(
     node: &Node,
     message_type: PoisonMessageType,
-    item: &WorkItem,
+    messages: &[WorkItem],
     in_the_way: Option<InTheWay>,
     past: Past,
     max_attempts: u32,
 ) -> Ending {
     let attempt_count = past.attempts;
     let why = why(node, in_the_way, past).await;
-    let message = why.before(std::slice::from_ref(item));
+    let message = why.before(messages);
     let details = ErrorDetails::Poison { attempt_count, max_attempts, message_type, message };
     Ending { details, logged: why.logged }
 }
 
 fn whose_inbox(item: &OrchestrationItem) -> PoisonMessageType {
     PoisonMessageType::Orchestration { instance: item.instance.clone(), execution_id: item.execution_id }
+}
+
+/// The failure of an instance whose turn the store did not accept in so many attempts.
+fn turn_not_accepted(cause: &BounceCause, attempts: u32) -> ErrorDetails {
+    ErrorDetails::not_accepted(ToCommit::SAVING, format!("{cause} ({attempts} attempts)"))
+}
+
+/// The failure of an activity whose result the store does not accept.
+pub(super) fn result_not_accepted(error: &ProviderError) -> ErrorDetails {
+    let message = format!("the store does not accept the result: {}", error.message);
+    ErrorDetails::not_accepted(ToAck::SAVING, message)
+}
+
+/// The failure of an instance that is pinned to a version which this node does not replay.
+fn not_replayed(item: &OrchestrationItem, pinned: &Version, replayed: &str) -> ErrorDetails {
+    let message = format!("the execution is pinned to {pinned}, this node replays {replayed}");
+    ErrorDetails::unsupported_replay_version(item.orchestration_name.clone(), message)
 }
 
 /// Why something is ended, for its error and for the log.

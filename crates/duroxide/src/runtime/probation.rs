@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use duroxide_core::NodeRecord;
 
-use super::backoff::OutageBackoff;
-use super::insist::answer_in_time;
 use super::keeper::KeptLock;
 use super::node::Node;
 use super::process::ProcessScope;
+use super::retry::{GivenUp, Why, until_done};
 use super::suspects::{Attempts, Place, Queue, Suspicion};
-use crate::providers::{ExpiredLock, FetchedTurn, FetchedWork, ProviderErrorKind};
+use super::verdict::Persistence;
+use crate::providers::{ExpiredLock, FetchedTurn, FetchedWork};
 
 /// How long the list of nodes is waited for, while what was fetched is locked and does not run.
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
@@ -135,19 +135,12 @@ impl SuspectPlace {
         if !node.provider.separates_suspects() || self.attempts.forgiven >= self.attempts.max {
             return std::future::pending().await;
         }
-        let mut outage = OutageBackoff::default();
-        loop {
-            match answer_in_time(node.provider.forgive_attempt(token)).await {
-                Ok(()) => return lock.forgive(),
-                // The result is no longer wanted; the activity is about to be told.
-                Err(error) if error.kind() == ProviderErrorKind::LockLost => return,
-                Err(error) if !error.is_retryable() => {
-                    node.store_failed("forgiving an attempt", &error);
-                    return std::future::pending().await;
-                }
-                Err(error) => node.store_failed("forgiving an attempt", &error),
-            }
-            tokio::time::sleep(outage.next()).await;
+        let forgive = |_| node.provider.forgive_attempt(token);
+        match until_done(node, "forgiving an attempt", Persistence::Note, None, forgive).await {
+            Ok(()) => lock.forgive(),
+            // The result is no longer wanted; the activity is about to be told.
+            Err(GivenUp { why: Why::LockLost, .. }) => {}
+            Err(GivenUp { why: Why::NeverAccepted | Why::LetGo, .. }) => std::future::pending().await,
         }
     }
 }

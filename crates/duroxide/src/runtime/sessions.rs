@@ -11,11 +11,11 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::Instant;
 
 use super::RuntimeOptions;
-use super::backoff::OutageBackoff;
-use super::insist::first_answer;
+use super::backoff::Backoff;
 use super::keeper::LockTimes;
 use super::node::Node;
 use super::recent_sessions::RecentSessions;
+use super::store_call::first_answer;
 use crate::providers::{Provider, SessionFetchConfig, SessionLimits, SessionOverlap};
 
 /// The sessions of one owner: this runtime.
@@ -176,7 +176,7 @@ pub(super) async fn keep_claims(node: Arc<Node>) {
     let options = &node.options;
     let sessions = &node.sessions;
     let times = LockTimes::new(options.session_lock_timeout, options.session_lock_renewal_buffer);
-    let mut outage = OutageBackoff::default();
+    let mut backoff = Backoff::default();
     // The process that had this name before may have left claims behind.
     let mut renew_now = options.worker_node_id.is_some() && sessions.limits.max_running > 0;
     loop {
@@ -195,7 +195,7 @@ pub(super) async fn keep_claims(node: Arc<Node>) {
         let Some(renewed) = first_answer(times.ask_again_after(), || true, renew).await else { continue };
         match renewed {
             Ok(renewed) => {
-                outage.reset();
+                backoff.reset();
                 renew_now = false;
                 let mut state = sessions.lock();
                 if renewed > 0 || state.recent.uses() == uses {
@@ -204,7 +204,7 @@ pub(super) async fn keep_claims(node: Arc<Node>) {
             }
             Err(error) => {
                 node.store_failed("renewing sessions", &error);
-                tokio::time::sleep(outage.next()).await;
+                tokio::time::sleep(backoff.next()).await;
                 renew_now = true;
             }
         }

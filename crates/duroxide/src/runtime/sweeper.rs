@@ -7,13 +7,15 @@ use std::time::Duration;
 use duroxide_core::{MissingCapability, Need, UnprocessableWork, unpack_version};
 
 use super::activity;
-use super::commit::{Insistence, ToCommit, after_commit, commit};
+use super::commit::{ToCommit, after_commit};
+use super::end_instance::{cancel, cancel_reason, end as end_instance};
 use super::node::Node;
+use super::obstacle::find_handler;
 use super::poison::{self, Past};
+use super::save::save;
 use super::suspects::Queue;
 use super::traces::TurnOf;
-use super::turn;
-use super::verdict::{cancel_reason, obstacle};
+use super::verdict::{AttemptCount, Persistence};
 use crate::clock::Clock;
 use crate::metric;
 use crate::providers::{FetchedTurn, ProviderError, SweepRequest};
@@ -160,28 +162,19 @@ async fn end_turn(node: &Arc<Node>, fetched: FetchedTurn) {
     node.live.forget(&item.instance);
     let of = TurnOf::new(&item);
     let now_ms = facts.as_ref().map_or_else(|| node.clock.now_ms(), |facts| facts.now_ms);
-    let result = match cancel_reason(&item.messages) {
-        Some(reason) => turn::cancel(node, item, facts.as_ref(), &reason, now_ms).await,
+    let result = match cancel_reason(&item.messages).map(str::to_string) {
+        Some(reason) => cancel(node, item, facts.as_ref(), &reason, now_ms).await,
         None => {
             let past = Past::of_turn(attempts, facts.as_ref());
-            let obstacle = obstacle(node, &item);
-            let max = MAX_ATTEMPTS_OF_THE_UNPROCESSABLE;
-            let ending = poison::of_swept_turn(node, &item, obstacle, past, max).await;
-            turn::end(node, item, facts.as_ref(), ending, now_ms).await
+            let obstacle = find_handler(node, &item).err();
+            let ending = poison::of_swept_turn(node, &item, obstacle, past).await;
+            end_instance(node, item, facts.as_ref(), ending, now_ms).await
         }
     };
-    let to_commit = ToCommit {
-        token: &lock_token,
-        execution_id: of.execution_id,
-        instance: &of.instance_id,
-        turn: &result.turn,
-        attempts,
-    };
-    let committed = commit(node, to_commit, Insistence::GiveUp).await;
+    let count = AttemptCount { counted: attempts, max: node.options.max_attempts };
+    let mut to_commit =
+        ToCommit { execution_id: of.execution_id, instance: &of.instance_id, turn: &result.turn, count };
+    let saved = save(node, &lock_token, &lock, &mut to_commit, Persistence::End).await;
     drop(lock);
-    after_commit(node, of, committed, result, facts);
+    after_commit(node, of, saved, result, facts);
 }
-
-/// What a poison error says about attempts that could not have been made: the fetch that ended the work is one, and
-/// none was allowed. So it can be told from work that was tried too often.
-pub(super) const MAX_ATTEMPTS_OF_THE_UNPROCESSABLE: u32 = 0;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use duroxide_core::{Before, Event, Execution, KvAnswer, TurnInput, TurnResult, run_turn_with};
 use semver::Version;
 
+use super::drive_turn::run_turn;
 use super::keeper::KeptLock;
 use super::node::Node;
 use super::program_log::muted;
-use super::questions::run_turn;
 use super::verify_replay::run_verified;
 use crate::providers::ProviderError;
 

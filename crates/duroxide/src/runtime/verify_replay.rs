@@ -8,10 +8,10 @@ use duroxide_core::{
 };
 use semver::Version;
 
+use super::drive_turn::run_turn;
 use super::keeper::KeptLock;
 use super::node::Node;
 use super::program_log::muted;
-use super::questions::run_turn;
 use crate::providers::ProviderError;
 
 /// Up to this many events every turn is verified; of longer histories so many turns less that the replays cost about as

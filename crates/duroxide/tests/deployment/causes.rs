@@ -102,9 +102,9 @@ async fn poison_names_the_panic_and_the_log_does_not() {
     let runtime = world.start(activities(), calls_missing(), limited(3)).await;
     world.client.start_orchestration("a", "Calls", "").await.expect("start");
     let text = "the store panics in ack_orchestration_item";
-    assert_eq!(cause_of(&world, "a").await, format!("processing the turn panicked: {text}"));
+    assert_eq!(cause_of(&world, "a").await, format!("processing panicked: {text}"));
     let errors = log.lines("ERROR");
-    assert!(errors.iter().any(|line| line.contains("cause=processing the turn panicked")), "{errors:#?}");
+    assert!(errors.iter().any(|line| line.contains("cause=processing panicked")), "{errors:#?}");
     assert!(!errors.iter().any(|line| line.contains(text)), "{errors:#?}");
     runtime.shutdown(None).await;
 }

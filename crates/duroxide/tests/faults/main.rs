@@ -23,6 +23,7 @@ mod management;
 mod many;
 mod many_sessions;
 mod metrics;
+mod one_rule;
 mod outages;
 mod recorder;
 mod recovery;

@@ -132,7 +132,7 @@ pub(crate) async fn check_panics(store: Store) {
     let node = node(faulty, orchestrations("Old"), options(2)).await;
     client.start_orchestration("p", "Flow", "").await.expect("started");
     let cause = cause_of(&client, "p").await;
-    assert_eq!(cause, "processing the turn panicked: the store panics in ack_orchestration_item");
+    assert_eq!(cause, "processing panicked: the store panics in ack_orchestration_item");
     node.shutdown(None).await;
 }
 

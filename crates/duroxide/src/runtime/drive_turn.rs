@@ -2,14 +2,11 @@
 
 use duroxide_core::{Before, KvAnswer, KvQuestion, Step, TurnInput, TurnResult, begin_guarded_turn};
 
-use super::backoff::OutageBackoff;
-use super::insist::answer_in_time;
 use super::keeper::KeptLock;
 use super::node::Node;
+use super::retry::until_done;
+use super::verdict::Persistence;
 use crate::providers::ProviderError;
-
-/// How often a store that cannot be reached is asked before the instance is given back uncounted.
-const TRIES: u32 = 10;
 
 /// Runs a turn to its end. `answers` gets what the store said, in its order.
 ///
@@ -38,19 +35,10 @@ pub(super) async fn run_turn(
 }
 
 async fn read(node: &Node, question: &KvQuestion) -> Result<KvAnswer, ProviderError> {
-    let mut outage = OutageBackoff::default();
-    let mut tries = 0;
-    loop {
-        match answer_in_time(node.provider.get_kv_value(&question.instance, &question.key)).await {
-            Ok(value) => return Ok(Ok(value)),
-            Err(error) if !error.is_retryable() => return Ok(Err(error.to_string())),
-            Err(error) => {
-                tries += 1;
-                if tries >= TRIES || !node.pause(outage.next()).await {
-                    return Err(error);
-                }
-                node.store_failed("reading a value for a program", &error);
-            }
-        }
+    let read = |_| node.provider.get_kv_value(&question.instance, &question.key);
+    match until_done(node, "reading a value for a program", Persistence::Question, None, read).await {
+        Ok(value) => Ok(Ok(value)),
+        Err(given_up) if given_up.error.is_retryable() => Err(given_up.error),
+        Err(given_up) => Ok(Err(given_up.error.to_string())),
     }
 }
