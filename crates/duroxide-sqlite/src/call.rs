@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 
 use super::db::Db;
 use super::fault::Fault;
-use super::fetch_turn::RawTurn;
 use super::parked::ParkedFetch;
+use super::raw_turn::RawTurn;
 use super::tx::Tx;
 
 /// A message to the writer's thread.

@@ -1,20 +1,14 @@
 //! Locking ready instances for a turn.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use duroxide_core::{
-    BounceCause, DispatcherCapabilityFilter, ItemKind, ParentLink, WhenUndecodable, WorkItem, can_replay,
-    limits, unpack_version,
+    BounceCause, DispatcherCapabilityFilter, ItemKind, WhenUndecodable, WorkItem, can_replay, limits,
+    unpack_version,
 };
-use duroxide_provider::rules::{
-    AsideMessage, Call, InstanceRow, ServedTurn, Token, TurnLock, expired_lock, nonce,
-};
+use duroxide_provider::rules::{AsideMessage, Call, InstanceRow, Token, TurnLock, expired_lock, nonce};
 use duroxide_provider::support::{ByteRoom, HistoryRoom, HistorySize};
-use duroxide_provider::{
-    ExpiredLock, FetchedTurn, FilteredOut, HeldHistory, HistoryPart, KvEntry, OrchestrationItem, Suspects,
-    TurnFacts, TurnRequest,
-};
+use duroxide_provider::{FilteredOut, Suspects, TurnRequest};
 use rusqlite::types::{Type, ValueRef};
 
 use super::bounces::kept_cause;
@@ -22,8 +16,8 @@ use super::clock_steps::pull_back;
 use super::damaged;
 use super::db::Db;
 use super::fault::Fault;
-use super::history::{self, StoredEvent};
 use super::instance_row::{INSTANCE_COLUMNS, Indexed, StoredInstance, instance_columns, pinned, status};
+use super::raw_turn::{Facts, Messages, RawTurn, is_held, raw_turn};
 use super::release_turn::count_ended_attempt;
 use super::route_turn::{self, Lane};
 use super::tx::Tx;
@@ -51,32 +45,6 @@ pub(super) enum Taken<T> {
     Nothing,
     /// It does not fit into this fetch, and is as it was.
     NoRoom,
-}
-
-/// A locked instance whose history is still encoded.
-#[derive(Debug)]
-pub(super) struct RawTurn {
-    turn: FetchedTurn,
-    history: Vec<StoredEvent>,
-}
-
-impl RawTurn {
-    pub(super) fn lock_token(&self) -> &str {
-        &self.turn.lock_token
-    }
-
-    /// Decodes the history. Done by whoever asked, not by the thread that everybody waits for.
-    pub(super) fn decode(self) -> FetchedTurn {
-        let mut turn = self.turn;
-        match history::decode(self.history) {
-            Ok(events) => turn.item.history = events,
-            Err(error) => {
-                turn.item.history_error =
-                    Some(format!("event at position {}: {}", error.event_id, error.cause));
-            }
-        }
-        turn
-    }
 }
 
 /// An instance that is ready.
@@ -108,7 +76,7 @@ pub(super) fn look(tx: &mut Tx<'_>, request: &TurnRequest) -> Result<Look<RawTur
             }
             match take_loaded(tx, candidate.key, row, about, request, &mut messages)? {
                 Taken::Item(turn) => {
-                    if turn.turn.facts.as_ref().is_some_and(|facts| facts.suspect) {
+                    if turn.is_suspect() {
                         suspects = suspects.after_one();
                     }
                     items.push(turn);
@@ -249,13 +217,6 @@ impl Description {
     }
 }
 
-/// Whether whoever asks holds the execution as it is stored.
-fn is_held(row: &InstanceRow, last_event_id: u64, request: &TurnRequest) -> bool {
-    let stored =
-        HeldHistory { incarnation: row.incarnation, execution_id: row.current_execution_id, last_event_id };
-    request.held.held(&row.instance) == Some(stored)
-}
-
 /// Locks a ready instance. Nothing when nothing of its inbox could be admitted.
 pub(super) fn take(
     tx: &mut Tx<'_>,
@@ -367,98 +328,6 @@ fn lock(
     tx.db.execute(LOCK, params)?;
     tx.effects.turn_ready(locked_until);
     Ok(Some(token))
-}
-
-/// What a turn is told of the attempts before it.
-struct Facts {
-    suspect: bool,
-    expired: Option<ExpiredLock>,
-    last_event_id: u64,
-    last_cause: Option<BounceCause>,
-}
-
-/// The messages of a turn.
-struct Messages {
-    items: Vec<WorkItem>,
-    attempts: u32,
-    error: Option<String>,
-}
-
-/// Reads what else belongs to a turn that is locked.
-fn raw_turn(
-    db: &Db,
-    now: Ms,
-    row: &InstanceRow,
-    token: Token,
-    messages: Messages,
-    facts: Facts,
-    request: &TurnRequest,
-) -> Result<RawTurn, Fault> {
-    let (part, events) = if messages.error.is_some() {
-        (HistoryPart::Whole, Vec::new())
-    } else if is_held(row, facts.last_event_id, request) {
-        (HistoryPart::Held, Vec::new())
-    } else if facts.last_event_id == 0 {
-        // Before the first turn there is nothing to read.
-        (HistoryPart::Whole, Vec::new())
-    } else {
-        (HistoryPart::Whole, history::read_stored(db, row.key, row.current_execution_id)?)
-    };
-    let (kv_snapshot, kv_error) = match part {
-        HistoryPart::Held => (HashMap::new(), None),
-        HistoryPart::Whole => kv_snapshot(db, row)?,
-    };
-    let parent = ParentLink::from_fields(
-        row.parent_instance.as_deref(),
-        row.parent_execution_id.map(from_column),
-        row.parent_event_id.map(from_column),
-    );
-    let turn = FetchedTurn {
-        item: OrchestrationItem {
-            kv_snapshot,
-            instance: row.instance.clone(),
-            orchestration_name: row.name.clone(),
-            execution_id: row.current_execution_id,
-            version: row.version.clone(),
-            history: Vec::new(),
-            messages: messages.items,
-            history_error: messages.error.or(kv_error),
-        },
-        lock_token: token.text(),
-        attempts: messages.attempts,
-        facts: Some(TurnFacts {
-            now_ms: from_column(now),
-            suspect: facts.suspect,
-            expired: facts.expired,
-            incarnation: row.incarnation,
-            created_at_ms: from_column(row.created_at),
-            last_event_id: facts.last_event_id,
-            parent,
-            history: part,
-            last_cause: facts.last_cause,
-        }),
-    };
-    Ok(RawTurn { turn, history: events })
-}
-
-/// The turn of an instance that was locked by the group that made it ready.
-pub(super) fn served_turn(
-    db: &Db,
-    served: ServedTurn,
-    now: Ms,
-    request: &TurnRequest,
-) -> Result<RawTurn, Fault> {
-    let ServedTurn { token, row, execution, messages, .. } = served;
-    let decode = |message: &duroxide_provider::rules::InboxRow| {
-        from_json::<WorkItem>(ValueRef::Text(message.json.as_bytes()))
-    };
-    let (items, error) = match messages.iter().map(decode).collect::<Result<Vec<WorkItem>, String>>() {
-        Ok(items) => (items, None),
-        Err(cause) => (Vec::new(), Some(format!("a message: {cause}"))),
-    };
-    let facts =
-        Facts { suspect: false, expired: None, last_event_id: execution.last_event_id, last_cause: None };
-    raw_turn(db, now, &row, token, Messages { items, attempts: 1, error }, facts, request)
 }
 
 fn load(tx: &Tx<'_>, key: i64) -> Result<(InstanceRow, Description), Fault> {
@@ -575,22 +444,4 @@ fn read_messages(tx: &Tx<'_>, key: i64, room: &mut ByteRoom) -> Result<Admitted,
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(admitted)
-}
-
-/// The values of an instance, and what is wrong with them if they cannot be read.
-fn kv_snapshot(db: &Db, row: &InstanceRow) -> Result<(HashMap<String, KvEntry>, Option<String>), Fault> {
-    const SQL: &str = "SELECT key, value, last_updated_at_ms FROM kv WHERE instance_key = ?1";
-    if !row.has_kv {
-        return Ok((HashMap::new(), None));
-    }
-    let entries = db.all(SQL, [row.key], |found| {
-        Ok((found.get(0)?, KvEntry { value: found.get(1)?, last_updated_at_ms: from_column(found.get(2)?) }))
-    });
-    match entries {
-        Ok(entries) => Ok((entries.into_iter().collect(), None)),
-        Err(error) => match damaged::cause_of(&error) {
-            Some(cause) => Ok((HashMap::new(), Some(format!("the stored KV values: {cause}")))),
-            None => Err(error.into()),
-        },
-    }
 }

@@ -23,7 +23,7 @@
 //! | `instance_row`, `execution_row` | reading the rows of instances and executions |
 //! | `caller` | messages sent inside a transaction of the caller |
 //! | `early`, `set_aside`, `redrive` | messages beside the inboxes |
-//! | `fetch_turn`, `release_turn`, `history` | turns |
+//! | `fetch_turn`, `raw_turn`, `release_turn`, `history` | turns |
 //! | `work`, `fetch_work`, `sessions` | work items |
 //! | `nodes`, `route_turn`, `route_work` | who works on the store, and finding what a node has handlers for |
 //! | `bounces` | why turns and work items were given back |
@@ -70,6 +70,7 @@ mod parked;
 mod provider;
 mod provider_admin;
 mod prune;
+mod raw_turn;
 mod readers;
 mod redrive;
 mod release_turn;

@@ -10,8 +10,9 @@ use tokio::time::Instant;
 
 use super::call::{Delivery, Locked, Message, renamed};
 use super::fault::Fault;
-use super::fetch_turn::{self, Look, RawTurn};
+use super::fetch_turn::{self, Look};
 use super::fetch_work;
+use super::raw_turn::RawTurn;
 use super::tx::Tx;
 use super::values::{Ms, NEVER};
 

@@ -21,9 +21,9 @@ use duroxide_provider::{
 };
 
 use super::call::Message;
-use super::fetch_turn::RawTurn;
 use super::history;
 use super::nodes::Heartbeat;
+use super::raw_turn::RawTurn;
 use super::store::SqliteProvider;
 use super::{nodes, redrive, sessions, status, sweep, work};
 

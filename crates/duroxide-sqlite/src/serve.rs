@@ -8,10 +8,11 @@ use rusqlite::types::ValueRef;
 
 use super::db::Db;
 use super::fault::Fault;
-use super::fetch_turn::{RawTurn, is_compatible, served_turn};
+use super::fetch_turn::is_compatible;
 use super::flush::Flushed;
 use super::group::Group;
 use super::parked::ParkedFetch;
+use super::raw_turn::{RawTurn, served_turn};
 use super::values::{Ms, from_json};
 use super::writer::Writer;
 

@@ -17,10 +17,11 @@ use duroxide_provider::rules::UNLOCKED;
 
 use super::db::Db;
 use super::fault::Fault;
-use super::fetch_turn::{self, Candidate, RawTurn, Taken, pinned_keys};
+use super::fetch_turn::{self, Candidate, Taken, pinned_keys};
 use super::fetch_work;
 use super::instance_row::pinned;
 use super::nodes;
+use super::raw_turn::RawTurn;
 use super::route_turn;
 use super::route_work;
 use super::tx::Tx;

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `call` | the calls, what they want, and applying them |
 //! | `rows` | the rows that are known, and undoing a call that fails |
-//! | `wanted` | what a call has to know |
+//! | `wanted`, `known` | what a call has to know, and what it was told |
 //! | `changes`, `effects` | what has to be written, and what follows the commit |
 //! | `instance_row`, `execution_row`, `work_row` | the rows |
 //! | `encoded` | messages, work items and events in their stored form |
@@ -38,6 +38,7 @@ mod encoded;
 mod execution_row;
 mod fault;
 mod instance_row;
+mod known;
 mod late;
 mod messages;
 mod outcome;
