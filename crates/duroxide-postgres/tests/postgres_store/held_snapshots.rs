@@ -250,7 +250,7 @@ async fn take_and_return_work(store: &PostgresProvider, instance: &str) {
     let token = fetch_work(store, PATIENCE).await.expect("it is ready");
     store.renew_work_item_lock(&token, LOCK).await.expect("renewed");
     store.record_progress(&token, "half").await.expect("recorded");
-    assert!(store.lost_work_items(&[token.clone()], LOCK).await.expect("asked").is_empty());
+    assert!(store.lost_work_items(std::slice::from_ref(&token), LOCK).await.expect("asked").is_empty());
     store.abandon_work_item(&token, None, false).await.expect("given back");
     let request = WorkRequest {
         activities: Some(Arc::new(BTreeSet::from(["Any".to_string()]))),
