@@ -27,9 +27,8 @@
 //! | `group` | group commit, fetches that wait, other processes |
 //! | `rows` | loading what calls want, writing what the rules changed |
 //! | `fetch` | finding what is ready, and locking it |
-//! | `upkeep` | dead rows, nodes, and work that nobody can do |
+//! | `upkeep` | dead rows, steps of the clock, nodes, and work that nobody can do |
 //! | `admin` | what clients and operators read and remove |
-//! | `clock_steps` | what was stored while the server's clock was ahead |
 //! | `fault`, `statistics`, `values` | why a call failed; counters; values of columns |
 //!
 //! A call crosses `provider`, `group` (`call`, `carrier`, `run_group`, `attempt`) and `rows` (`working_set`, `flush`,
@@ -48,7 +47,6 @@
 
 mod admin;
 mod caller;
-mod clock_steps;
 mod connections;
 mod fault;
 mod fetch;

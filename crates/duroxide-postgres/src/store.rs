@@ -13,7 +13,6 @@ use tokio::task::JoinHandle;
 
 use crate::admin::instances as admin;
 use crate::admin::set_aside::{self, SetAsideItem};
-use crate::clock_steps;
 use crate::connections::connection::{Conn, Manager, Pooled, Target};
 use crate::connections::requirements;
 use crate::connections::schema;
@@ -28,6 +27,7 @@ use crate::options::PostgresOptions;
 use crate::rows::flush;
 use crate::rows::working_set::early_cutoff;
 use crate::statistics::{Counters, PostgresStatistics, count_conflict};
+use crate::upkeep::clock_steps;
 use crate::values::{Ms, to_column};
 
 /// How often a transaction of a management call is tried again when others are in its way.

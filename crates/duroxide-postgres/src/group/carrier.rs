@@ -168,7 +168,7 @@ pub(crate) struct Carrier {
     /// The versions of the executions in the store.
     pub(crate) versions: Versions,
     behind: Behind,
-    pub(crate) clock: crate::clock_steps::ClockWatch,
+    pub(crate) clock: crate::upkeep::clock_steps::ClockWatch,
     /// What others must be told, and have not been told yet.
     pub(crate) news: crate::group::news::News,
     /// Where the fetches wait, if that is not here.
@@ -212,7 +212,7 @@ impl Carrier {
             upkeep: crate::upkeep::vacuum::Upkeep::default(),
             versions: Versions::default(),
             behind: Behind::new(store, inbox),
-            clock: crate::clock_steps::ClockWatch::default(),
+            clock: crate::upkeep::clock_steps::ClockWatch::default(),
             fetches_wait_at: None,
         }
     }

@@ -7,10 +7,10 @@ use duroxide_core::ItemKind;
 use duroxide_provider::rules::{KeptItem, KeptMessage, Place};
 use tokio_postgres::Row;
 
-use crate::clock_steps::DELAYED;
 use crate::connections::pipeline::{Pipeline, values};
 use crate::rows::working_set::{RESERVE, WorkingSet, early_cutoff, reservations, timer_columns};
 use crate::rows::write_group::{Written, column};
+use crate::upkeep::clock_steps::DELAYED;
 use crate::values::{Ms, owned_text, to_column};
 
 pub(crate) const EXPIRE_EARLY: &str = "DELETE FROM {s}.early_messages WHERE kept_at < $1 RETURNING 1";
