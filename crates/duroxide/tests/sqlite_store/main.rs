@@ -33,6 +33,7 @@ mod open_errors;
 mod opening;
 mod pinned_versions;
 #[cfg(test)]
+mod remembered;
 mod served_together;
 #[cfg(test)]
 mod sharing;
