@@ -170,7 +170,7 @@ impl Tables {
                 rows.learn_first_message(asked, first);
             }
             Need::Timers { key, timers } => {
-                let lock = self.instances.get(&key).and_then(|instance| instance.row.lock);
+                let lock = rows.instance(key).and_then(|row| row.lock);
                 let removed = self.inbox(key).filter(|((visible_at, position), message)| {
                     let covered = lock.is_some_and(|lock| lock.covers(*visible_at, *position));
                     !covered && timers.iter().any(|timer| message.is_timer(*timer))
