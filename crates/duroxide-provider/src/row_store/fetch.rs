@@ -95,7 +95,8 @@ impl Tables {
             let fits = |instance: &Instance| room.fits(instance.first_message_bytes(now));
             let instance = self.instances.get(&key);
             let history = instance.map_or(HistorySize::NOTHING, |instance| instance.history_to_read(request));
-            if !turns.is_empty() && !(instance.is_some_and(fits) && histories.take(history)) {
+            let has_room = turns.is_empty() || (instance.is_some_and(fits) && histories.take(history));
+            if !has_room {
                 break;
             }
             if let Some(turn) = self.take_turn(now, key, request, &mut room) {

@@ -61,12 +61,19 @@ struct Known {
     inboxes: HashMap<i64, Vec<StoredMessage>>,
     kept: HashMap<i64, KeptRow>,
     kept_items: HashMap<i64, Vec<WorkItem>>,
-    /// By execution, each with the events that were asked for.
-    stored_events: HashMap<(i64, u64), Vec<(Vec<u64>, Option<u64>)>>,
+    /// By execution.
+    stored_events: HashMap<(i64, u64), Vec<StoredEvents>>,
     first_inputs: HashMap<i64, FirstInputRow>,
     queued: HashMap<(String, u64, u64), bool>,
     /// By instance: a call may ask about an inbox more than once, as it changes it.
     first_messages: HashMap<i64, Vec<(FirstMessage, Option<Ms>)>>,
+}
+
+/// Events that were asked for, and one of them that is stored.
+#[derive(Debug)]
+struct StoredEvents {
+    asked: Vec<u64>,
+    stored: Option<u64>,
 }
 
 /// What calls did.
@@ -206,7 +213,11 @@ impl Rows {
 
     /// One of these events, which were asked for, is stored, if any is.
     pub fn learn_stored_event(&mut self, key: i64, execution_id: u64, ids: Vec<u64>, stored: Option<u64>) {
-        self.known.stored_events.entry((key, execution_id)).or_default().push((ids, stored));
+        self.known
+            .stored_events
+            .entry((key, execution_id))
+            .or_default()
+            .push(StoredEvents { asked: ids, stored });
     }
 
     /// What an instance was started with.
@@ -516,8 +527,9 @@ impl Rows {
             return Ok(Some(row.event_id));
         }
         let answers = self.known.stored_events.get(&(key, execution_id));
-        let answer = answers.and_then(|all| all.iter().find(|(asked, _)| *asked == ids));
-        answer.map(|(_, stored)| *stored).ok_or_else(|| Need::StoredEvents { key, execution_id, ids }.into())
+        let answer = answers.and_then(|all| all.iter().find(|answer| answer.asked == ids));
+        let stored = answer.map(|answer| answer.stored);
+        stored.ok_or_else(|| Need::StoredEvents { key, execution_id, ids }.into())
     }
 
     /// When the first message in an inbox is visible, as the inbox will be after the group.
