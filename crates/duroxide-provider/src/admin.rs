@@ -72,9 +72,12 @@ pub trait ProviderAdmin: Send + Sync {
     async fn get_instance_tree(&self, instance: &str) -> Result<InstanceTree, ProviderError> {
         self.get_instance_info(instance).await?;
         let mut all_ids = vec![instance.to_string()];
+        // The parent column is whatever a turn wrote: it need not form a tree.
+        let mut seen = std::collections::BTreeSet::from([instance.to_string()]);
         let mut next = 0;
         while let Some(id) = all_ids.get(next).cloned() {
-            all_ids.extend(self.list_children(&id).await?);
+            let children = self.list_children(&id).await?;
+            all_ids.extend(children.into_iter().filter(|child| seen.insert(child.clone())));
             next += 1;
         }
         Ok(InstanceTree { root_id: instance.to_string(), all_ids })

@@ -105,7 +105,7 @@ impl Loader<'_, '_> {
                         stored = Some(*id);
                     }
                 }
-                rows.learn_stored_event(*key, *execution_id, stored);
+                rows.learn_stored_event(*key, *execution_id, ids.clone(), stored);
             }
             Need::FirstInput(key) => rows.learn_first_input(*key, self.first_input(*key)?),
             Need::KeptItems { key, seen } => rows.learn_kept_items(*key, kept_items(self.db, *key, *seen)?),

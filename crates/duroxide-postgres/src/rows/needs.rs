@@ -105,9 +105,9 @@ impl WorkingSet<'_> {
                 rows.learn_kept(key, kept.unwrap_or_default());
             }
             Need::StoredEvents { key, execution_id, ids } => {
-                let ids: Vec<i64> = ids.into_iter().map(to_column).collect();
-                let row = conn.first(STORED_EVENT, &[&key, &to_column(execution_id), &ids]).await?;
-                rows.learn_stored_event(key, execution_id, row.map(|row| from_column(row.get(0))));
+                let asked: Vec<i64> = ids.iter().copied().map(to_column).collect();
+                let row = conn.first(STORED_EVENT, &[&key, &to_column(execution_id), &asked]).await?;
+                rows.learn_stored_event(key, execution_id, ids, row.map(|row| from_column(row.get(0))));
             }
             Need::FirstInput(key) => rows.learn_first_input(key, first_input(conn, key).await?),
             Need::KeptItems { key, seen } => {

@@ -156,6 +156,22 @@ impl ProviderAdmin for RowStore {
         self.look(|tables| tables.page(query))
     }
 
+    async fn list_instances_to_prune(
+        &self,
+        keep_last: u32,
+        limit: u32,
+    ) -> Result<Vec<String>, ProviderError> {
+        Ok(self.look(|tables| {
+            let continued = |one: &Instance| {
+                let executions = one.executions.values();
+                executions.filter(|execution| execution.row.status == Status::ContinuedAsNew).count()
+            };
+            let is_long = |one: &&Instance| continued(one) >= size(keep_last.max(1));
+            let found = tables.instances.values().filter(is_long).take(size(limit));
+            found.map(|one| one.row.instance.clone()).collect()
+        }))
+    }
+
     async fn oldest_ready(&self) -> Result<OldestReady, ProviderError> {
         Ok(self.look(|tables| {
             let turns = tables.instances.values().filter_map(|one| one.row.ready_at);
@@ -223,6 +239,10 @@ impl ProviderAdmin for RowStore {
             counted.collect()
         }))
     }
+}
+
+fn size(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 impl Tables {

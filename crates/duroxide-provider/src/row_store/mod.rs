@@ -13,6 +13,7 @@
 //! | `provider`, `read` | the trait, and what is read without a lock |
 //! | `admin`, `deletion` | the management calls |
 //! | `nodes` | the nodes that work on the store, and the work that none of them can do |
+//! | `group_tests` | random calls, alone and in groups |
 //! | `validations` | the tests of the contract on this store |
 //! | `inspect` | looking at the rows, and making them undecodable |
 
@@ -20,6 +21,8 @@ mod admin;
 mod clock_steps;
 mod deletion;
 mod fetch;
+#[cfg(test)]
+mod group_tests;
 mod inspect;
 mod nodes;
 mod provider;

@@ -162,28 +162,27 @@ impl Tables {
             Need::Reserve(id) => rows.reserve(&id, self.early_of(&id, rows.now())),
             Need::Key => rows.learn_keys([self.new_key(last_key)]),
             Need::Execution { key, execution_id } => {
-                let execution = self.instance(key)?.executions.get(&execution_id);
+                let execution = self.instances.get(&key).and_then(|one| one.executions.get(&execution_id));
                 rows.learn_execution(key, execution_id, execution.map(|execution| execution.row.clone()));
             }
             Need::FirstMessage(asked) => {
-                let first = self.first_message(&asked)?;
+                let first = self.first_message(&asked);
                 rows.learn_first_message(asked, first);
             }
             Need::Timers { key, timers } => {
-                let instance = self.instance(key)?;
-                let lock = instance.row.lock;
-                let removed = instance.inbox.iter().filter(|((visible_at, position), message)| {
+                let lock = rows.instance(key).and_then(|row| row.lock);
+                let removed = self.inbox(key).filter(|((visible_at, position), message)| {
                     let covered = lock.is_some_and(|lock| lock.covers(*visible_at, *position));
                     !covered && timers.iter().any(|timer| message.is_timer(*timer))
                 });
                 rows.learn_timers(key, count(removed.count()));
             }
             Need::InboxBytes(key) => {
-                let bytes = self.instance(key)?.inbox.values().map(|message| message.json.len()).sum();
+                let bytes = self.inbox(key).map(|(_, message)| message.json.len()).sum();
                 rows.learn_inbox_bytes(key, count(bytes));
             }
             Need::Inbox(key) => {
-                let inbox = self.instance(key)?.inbox.iter().map(|((visible_at, position), message)| {
+                let inbox = self.inbox(key).map(|((visible_at, position), message)| {
                     let (execution_id, event_id) = (message.execution_id, message.event_id);
                     let (visible_at, position, kind) = (*visible_at, *position, message.kind.code());
                     StoredMessage { visible_at, position, kind, execution_id, event_id }
@@ -196,9 +195,10 @@ impl Tables {
                 rows.learn_kept(key, KeptRow { failure, count: count(instance.kept.len()) });
             }
             Need::StoredEvents { key, execution_id, ids } => {
-                let execution = self.instance(key)?.executions.get(&execution_id);
-                let is_stored = |id: &u64| execution.is_some_and(|one| one.history.contains_key(id));
-                rows.learn_stored_event(key, execution_id, ids.into_iter().find(is_stored));
+                let execution = self.instances.get(&key).and_then(|one| one.executions.get(&execution_id));
+                let is_stored = |id: &&u64| execution.is_some_and(|one| one.history.contains_key(*id));
+                let stored = ids.iter().find(is_stored).copied();
+                rows.learn_stored_event(key, execution_id, ids, stored);
             }
             Need::FirstInput(key) => {
                 let fingerprint = self.instance(key)?.first_input;
@@ -220,6 +220,11 @@ impl Tables {
         self.instances.get(&key).ok_or_else(|| Fault::Corrupt(format!("instance {key} is gone")))
     }
 
+    /// The stored messages of an inbox: none of an instance that the group itself creates.
+    fn inbox(&self, key: i64) -> impl Iterator<Item = (&(Ms, i64), &Message)> {
+        self.instances.get(&key).into_iter().flat_map(|instance| &instance.inbox)
+    }
+
     fn early_of(&self, id: &str, now: Ms) -> Option<Early> {
         let kept = self.early.range((id.to_string(), 0)..).take_while(|((other, _), _)| other == id);
         let kept = kept.filter(|(_, early)| early.kept_at >= oldest_early(now));
@@ -227,18 +232,18 @@ impl Tables {
         positions.last().map(|last| Early { last: *last, count: count(positions.len()) })
     }
 
-    fn first_message(&self, asked: &FirstMessage) -> Result<Option<Ms>, Fault> {
+    fn first_message(&self, asked: &FirstMessage) -> Option<Ms> {
         let stays = |(visible_at, position): (Ms, i64), message: &Message| {
             !asked.without.iter().any(|lock| lock.covers(visible_at, position))
                 && !asked.without_timers.iter().any(|timer| message.is_timer(*timer))
                 && !asked.without_messages.contains(&(visible_at, position))
         };
-        let left = self.instance(asked.key)?.inbox.iter().filter(|(place, message)| stays(**place, message));
+        let left = self.inbox(asked.key).filter(|(place, message)| stays(**place, message));
         let visible = left.map(|((visible_at, _), message)| match asked.pulled_back {
             Some((now, until)) => message.pulled_back(*visible_at, now, until),
             None => *visible_at,
         });
-        Ok(visible.min())
+        visible.min()
     }
 
     /// Writes what a group changed, in the order that [`Changes`] asks for; how many early messages expired.

@@ -3,10 +3,11 @@
 use duroxide_core::{ItemKind, Route, columns_of, pack_version, route_after_turn, state_changes};
 use semver::Version;
 
+use super::changes::KeptItem;
 use super::encoded::{EncodedEvents, EncodedItem, check_message, check_work};
 use super::messages::{FullInbox, Visible};
 use super::turn_commit::dropped_timers;
-use super::values::{NOT_PINNED, count, to_column};
+use super::values::{NOT_PINNED, count, from_json, to_column};
 use super::wanted::{Stop, Wanted};
 use super::{Fault, Rows};
 use crate::health::RepairInstance;
@@ -116,7 +117,9 @@ impl Rows {
         let began = state_changes(delta.events()).began;
         let row = self.instance_mut(key)?;
         if execution_id >= row.current_execution_id {
-            row.pending.route = route_after_turn(instance, began, false, []);
+            // What an earlier call of the group set stays.
+            let route = route_after_turn(instance, began, false, []);
+            row.pending.route = route.or_else(|| row.pending.route.take());
         }
         self.append(key, &mut execution, execution_id, &numbered)?;
         self.put_execution(key, execution_id, execution);
@@ -143,7 +146,9 @@ impl Rows {
         }
         let mut kept_since = Vec::with_capacity(all.len());
         for (key, one) in keys.iter().zip(all) {
-            kept_since.push(EncodedItem::all(self.kept_items(*key, one.kept_seen)?.to_vec())?);
+            let mut since = EncodedItem::all(self.kept_items(*key, one.kept_seen)?.to_vec())?;
+            since.extend(self.kept_by_group(*key, one)?);
+            kept_since.push(since);
             self.begin_again(*key, one)?;
         }
         // Only now all of them run, so that what one sends to another finds it.
@@ -151,6 +156,21 @@ impl Rows {
             self.fill(*key, one, kept_since)?;
         }
         Ok(())
+    }
+
+    /// What earlier calls of the group kept for an instance since the caller looked.
+    fn kept_by_group(&self, key: i64, one: &EncodedRedrive) -> Result<Vec<EncodedItem>, Fault> {
+        let kept = self.done.changes.kept.iter().filter(|kept| kept.key == key);
+        let since = kept.filter(|kept| usize::try_from(kept.order).is_ok_and(|order| order >= one.kept_seen));
+        let encoded = since.map(|kept| match &kept.item {
+            KeptItem::New(json) => {
+                let item = from_json(json).map_err(Fault::Corrupt)?;
+                Ok(EncodedItem { item, json: json.clone() })
+            }
+            // The group itself ended it, which the caller cannot have seen.
+            KeptItem::Stored { .. } => Err(another_state(&one.instance)),
+        });
+        encoded.collect()
     }
 
     fn check_failed(&self, key: i64, one: &EncodedRedrive) -> Result<(), Stop> {
@@ -161,7 +181,7 @@ impl Rows {
             || row.current_execution_id != *failed_execution_id
             || last != *last_event_id
         {
-            return Err(Fault::Invalid(format!("instance '{instance}' is not as it was looked at")).into());
+            return Err(another_state(instance).into());
         }
         Ok(())
     }
@@ -183,7 +203,7 @@ impl Rows {
         row.suspect = false;
         row.suspect_before = false;
         row.pending.queue = true;
-        row.pending.route.clone_from(&one.route);
+        row.pending.route = one.route.clone().or_else(|| row.pending.route.take());
         if one.begins_anew {
             let asked = one.messages.first().and_then(|start| columns_of(&start.item).version);
             row.version = asked.unwrap_or_default().to_string();
@@ -243,19 +263,21 @@ impl Rows {
         let locked = row.lock.is_some() && row.ready_at.is_some_and(|expires| self.now < expires);
         let same = row.current_execution_id == *execution_id && last == *last_event_id;
         if row.is_ended() || locked || !same {
-            return Err(Fault::Invalid(format!("instance '{instance}' is not as it was looked at")).into());
+            return Err(another_state(instance).into());
         }
         Ok(())
     }
 
     /// Rows that are gone may still be counted.
     fn recount(&mut self, key: i64) -> Result<(), Stop> {
-        let stored = count(self.stored_inbox(key)?.len());
+        let left = count(self.left_in_store(key)?.len());
         let row = self.instance_mut(key)?;
-        row.inbox_count = stored;
-        row.lock = None;
+        row.inbox_count = left.saturating_add(row.pending.added);
+        let expired = row.lock.take();
         row.pending.first_stored = None;
         row.note_cancel();
+        // The attempt that ended by expiry counts, as it would at the next fetch.
+        self.call.changes.ended_attempts.extend(expired.map(|lock| (key, lock)));
         self.recompute_ready_at(key)
     }
 
@@ -266,11 +288,15 @@ impl Rows {
             return Ok(self.key_of(columns.instance)?.is_some());
         }
         let (execution_id, event_id) = (columns.execution_id.map(to_column), columns.event_id.map(to_column));
-        let stored = self.stored_inbox(key)?;
-        Ok(stored.iter().any(|message| {
-            message.kind == columns.kind.code()
-                && message.execution_id == execution_id
-                && message.event_id == event_id
-        }))
+        let is_it = |kind: i64, execution: Option<i64>, event: Option<i64>| {
+            kind == columns.kind.code() && execution == execution_id && event == event_id
+        };
+        let stored = self.left_in_store(key)?;
+        Ok(stored.iter().any(|message| is_it(message.kind, message.execution_id, message.event_id))
+            || self.added_messages(key).any(|row| is_it(row.kind.code(), row.execution_id, row.event_id)))
     }
+}
+
+fn another_state(instance: &str) -> Fault {
+    Fault::Invalid(format!("instance '{instance}' is not as it was looked at"))
 }

@@ -65,6 +65,8 @@ pub struct Changes {
     pub admitted_early: Vec<AdmittedEarly>,
     /// Queued by this group and cancelled by it again: instance, execution, activity.
     pub(super) cancelled_new_work: Vec<(String, u64, u64)>,
+    /// The activities of the deleted work items: instance, execution, activity.
+    pub(super) deleted_activities: Vec<(String, u64, u64)>,
 }
 
 /// A message that is kept for a failed instance.
@@ -313,6 +315,11 @@ impl Changes {
         }
     }
 
+    /// Whether an activity is to be queued.
+    pub(super) fn has_new_work(&self, instance: &str, execution_id: u64, activity_id: u64) -> bool {
+        self.new_work.iter().any(|work| work.is_activity(instance, execution_id, activity_id))
+    }
+
     /// Adds what a later call changed. What it removed of this group's own additions goes first.
     pub(super) fn merge(&mut self, later: Self) {
         if !later.timers.is_empty() {
@@ -353,6 +360,7 @@ impl Changes {
         self.kv.merge(later.kv);
         self.aside_work.extend(later.aside_work);
         self.deleted_work.extend(later.deleted_work);
+        self.deleted_activities.extend(later.deleted_activities);
         self.work.extend(later.work);
         self.progress.extend(later.progress);
         self.forgiven.extend(later.forgiven);
@@ -377,7 +385,7 @@ impl PulledBack {
 
 impl NewWork {
     pub(super) fn is_activity(&self, instance: &str, execution_id: u64, activity_id: u64) -> bool {
-        self.instance == instance && self.execution_id == execution_id && self.activity_id == activity_id
+        self.activity_id == activity_id && self.execution_id == execution_id && self.instance == instance
     }
 }
 

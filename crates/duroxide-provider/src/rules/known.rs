@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use duroxide_core::WorkItem;
 
 use super::Rows;
+use super::changes::HistoryRow;
 use super::values::Ms;
 use super::wanted::{FirstInputRow, FirstMessage, KeptRow, Need, Stop, StoredMessage};
 
@@ -15,11 +16,19 @@ pub(super) struct Known {
     inboxes: HashMap<i64, Vec<StoredMessage>>,
     kept: HashMap<i64, KeptRow>,
     kept_items: HashMap<i64, Vec<WorkItem>>,
-    stored_events: HashMap<(i64, u64), Option<u64>>,
+    /// By execution.
+    stored_events: HashMap<(i64, u64), Vec<StoredEvents>>,
     first_inputs: HashMap<i64, FirstInputRow>,
     queued: HashMap<(String, u64, u64), bool>,
     /// By instance: a call may ask about an inbox more than once, as it changes it.
     first_messages: HashMap<i64, Vec<(FirstMessage, Option<Ms>)>>,
+}
+
+/// Events that were asked for, and one of them that is stored.
+#[derive(Debug)]
+struct StoredEvents {
+    asked: Vec<u64>,
+    stored: Option<u64>,
 }
 
 impl Rows {
@@ -48,9 +57,13 @@ impl Rows {
         self.known.kept_items.insert(key, items);
     }
 
-    /// One of the events that were asked for is stored, if any is.
-    pub fn learn_stored_event(&mut self, key: i64, execution_id: u64, event_id: Option<u64>) {
-        self.known.stored_events.insert((key, execution_id), event_id);
+    /// One of these events, which were asked for, is stored, if any is.
+    pub fn learn_stored_event(&mut self, key: i64, execution_id: u64, ids: Vec<u64>, stored: Option<u64>) {
+        self.known
+            .stored_events
+            .entry((key, execution_id))
+            .or_default()
+            .push(StoredEvents { asked: ids, stored });
     }
 
     /// What an instance was started with.
@@ -80,6 +93,17 @@ impl Rows {
         self.known.inboxes.get(&key).map(Vec::as_slice).ok_or_else(|| Need::Inbox(key).into())
     }
 
+    /// The stored messages of an inbox that the group did not remove.
+    pub(super) fn left_in_store(&self, key: i64) -> Result<Vec<StoredMessage>, Stop> {
+        let stored = self.stored_inbox(key)?;
+        let both = [&self.done.changes, &self.call.changes];
+        if both.iter().any(|changes| changes.emptied.contains(&key)) {
+            return Ok(Vec::new());
+        }
+        let question = self.question(key);
+        Ok(stored.iter().filter(|message| question.counts(message)).copied().collect())
+    }
+
     pub(super) fn first_input(&self, key: i64) -> Result<&FirstInputRow, Stop> {
         self.known.first_inputs.get(&key).ok_or_else(|| Need::FirstInput(key).into())
     }
@@ -90,7 +114,14 @@ impl Rows {
         execution_id: u64,
         activity_id: u64,
     ) -> Result<bool, Stop> {
+        let both = [&self.done.changes, &self.call.changes];
+        if both.iter().any(|changes| changes.has_new_work(instance, execution_id, activity_id)) {
+            return Ok(true);
+        }
         let id = (instance.to_string(), execution_id, activity_id);
+        if both.iter().any(|changes| changes.deleted_activities.contains(&id)) {
+            return Ok(false);
+        }
         let known = self.known.queued.get(&id).copied();
         known.ok_or_else(|| {
             let (instance, execution_id, activity_id) = id;
@@ -108,8 +139,16 @@ impl Rows {
         if ids.is_empty() {
             return Ok(None);
         }
-        let known = self.known.stored_events.get(&(key, execution_id)).copied();
-        known.ok_or_else(|| Need::StoredEvents { key, execution_id, ids }.into())
+        // What the group itself appended is not stored yet.
+        let mut own = self.done.changes.history.iter();
+        let is_its = |row: &HistoryRow| row.key == key && row.execution_id == execution_id;
+        if let Some(row) = own.find(|row| is_its(row) && ids.contains(&row.event_id)) {
+            return Ok(Some(row.event_id));
+        }
+        let answers = self.known.stored_events.get(&(key, execution_id));
+        let answer = answers.and_then(|all| all.iter().find(|answer| answer.asked == ids));
+        let stored = answer.map(|answer| answer.stored);
+        stored.ok_or_else(|| Need::StoredEvents { key, execution_id, ids }.into())
     }
 
     /// When the first message in an inbox is visible, as the inbox will be after the group.

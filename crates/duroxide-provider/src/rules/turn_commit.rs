@@ -16,7 +16,7 @@ use super::instance_row::InstanceRow;
 use super::messages::{FullInbox, Start, Visible};
 use super::token::Token;
 use super::values::{Ms, NOT_PINNED, count, to_json};
-use super::wanted::{Need, Stop, Wanted};
+use super::wanted::{Need, Stop, StoredMessage, Wanted};
 use super::{Fault, Rows};
 use crate::status_code::Status;
 
@@ -301,10 +301,31 @@ impl Rows {
         let row = self.loaded(key)?;
         let locked = row.lock.map_or(0, |lock| lock.count);
         let all_locked = row.inbox_count == row.pending.added.saturating_add(locked);
-        if timers.is_empty() || all_locked || self.knows_timers(key) {
+        if timers.is_empty() || all_locked {
             return Ok(());
         }
-        Err(Need::Timers { key, timers }.into())
+        if self.has_dropped_timers(key) {
+            // Those that are gone must not be counted again.
+            return self.stored_inbox(key).map(drop);
+        }
+        if self.knows_timers(key) { Ok(()) } else { Err(Need::Timers { key, timers }.into()) }
+    }
+
+    /// Whether an earlier call of the group deleted timers of the instance.
+    fn has_dropped_timers(&self, key: i64) -> bool {
+        self.done.changes.timers.iter().any(|(of, _, _)| *of == key)
+    }
+
+    /// How many stored timers of this name neither a lock covers nor the group has deleted.
+    fn stored_timers(&self, key: i64, timer: (u64, Option<u64>)) -> i64 {
+        // None is left in the store if nobody had to look.
+        let Ok(left) = self.left_in_store(key) else { return 0 };
+        let lock = self.instance(key).and_then(|row| row.lock);
+        let is_it = |message: &&StoredMessage| {
+            let covered = lock.is_some_and(|lock| lock.covers(message.visible_at, message.position));
+            !covered && message.is_timer(timer)
+        };
+        count(left.iter().filter(is_it).count())
     }
 
     /// Deletes a timer, or all timers of an execution. Those in the store were counted before.
@@ -314,8 +335,12 @@ impl Rows {
         let first_added =
             self.added_messages(key).filter(|row| !is_timer(row, timer)).map(|row| row.visible_at).min();
         self.call.changes.inbox.retain(|row| !is_timer(row, timer));
+        let stored = if self.has_dropped_timers(key) {
+            self.stored_timers(key, (execution_id, schedule))
+        } else {
+            self.take_timers(key)
+        };
         self.call.changes.timers.push(timer);
-        let stored = self.take_timers(key);
         let row = self.instance_mut(key)?;
         row.inbox_count = row.inbox_count.saturating_sub(stored.saturating_add(count(added)));
         if added > 0 {

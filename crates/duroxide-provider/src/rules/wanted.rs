@@ -137,14 +137,9 @@ impl FirstMessage {
     /// Whether a stored message stays.
     pub fn counts(&self, message: &StoredMessage) -> bool {
         let (visible_at, position) = (message.visible_at, message.position);
-        let is_gone_timer = |(execution_id, schedule): &(u64, Option<u64>)| {
-            message.kind == ItemKind::Timer.code()
-                && message.execution_id == Some(to_column(*execution_id))
-                && schedule.is_none_or(|schedule| message.event_id == Some(to_column(schedule)))
-        };
         !self.without.iter().any(|lock| lock.covers(visible_at, position))
             && !self.without_messages.contains(&(visible_at, position))
-            && !self.without_timers.iter().any(is_gone_timer)
+            && !self.without_timers.iter().any(|timer| message.is_timer(*timer))
     }
 
     /// When a stored message that stays is visible.
@@ -175,6 +170,15 @@ pub struct StoredMessage {
     pub execution_id: Option<i64>,
     /// The schedule that it answers, where it names one.
     pub event_id: Option<i64>,
+}
+
+impl StoredMessage {
+    /// Whether it is this timer: execution and schedule; any of the execution without a schedule.
+    pub(super) fn is_timer(&self, (execution_id, schedule): (u64, Option<u64>)) -> bool {
+        self.kind == ItemKind::Timer.code()
+            && self.execution_id == Some(to_column(execution_id))
+            && schedule.is_none_or(|schedule| self.event_id == Some(to_column(schedule)))
+    }
 }
 
 /// What is kept for an instance that does not exist.

@@ -40,15 +40,26 @@ impl Rows {
         let ScheduledActivityIdentifier { instance, execution_id, activity_id } = activity;
         let is_it = |work: &NewWork| work.is_activity(instance, *execution_id, *activity_id);
         self.call.changes.new_work.retain(|work| !is_it(work));
-        if self.done.changes.new_work.iter().any(is_it) {
-            let id = (instance.clone(), *execution_id, *activity_id);
-            self.call.changes.cancelled_new_work.push(id);
-        }
+        self.cancel_new_work(instance, *execution_id, *activity_id);
         let found = self.work_of(instance, *execution_id, *activity_id);
         if let Some(work) = found.and_then(|id| self.remove_work_row(id)) {
             self.let_go(&work);
-            self.call.changes.deleted_work.push((work.id, work.stored_nonce));
+            self.note_deleted(&work);
         }
+    }
+
+    /// What an earlier call of the group queued is not queued.
+    fn cancel_new_work(&mut self, instance: &str, execution_id: u64, activity_id: u64) {
+        if self.done.changes.has_new_work(instance, execution_id, activity_id) {
+            let id = (instance.to_string(), execution_id, activity_id);
+            self.call.changes.cancelled_new_work.push(id);
+        }
+    }
+
+    fn note_deleted(&mut self, work: &WorkRow) {
+        self.call.changes.deleted_work.push((work.id, work.stored_nonce));
+        let activity = (work.instance.clone(), work.execution_id, work.activity_id);
+        self.call.changes.deleted_activities.push(activity);
     }
 
     /// A work item is no longer in progress: another of its session may begin.
@@ -71,7 +82,9 @@ impl Rows {
     fn remove_held_work(&mut self, token: Token) -> Result<WorkRow, Fault> {
         self.check_work_held(token)?;
         let work = self.remove_work_row(token.key).ok_or(Fault::LockLost)?;
-        self.call.changes.deleted_work.push((work.id, work.stored_nonce));
+        // It was queued when an earlier call of the group queued it again, which then changed nothing.
+        self.cancel_new_work(&work.instance, work.execution_id, work.activity_id);
+        self.note_deleted(&work);
         self.let_go(&work);
         Ok(work)
     }
