@@ -205,7 +205,7 @@ fn every_exported_name_is_in_the_list() {
             let is_here = |item: &&str| {
                 item.strip_prefix(path.as_str()).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
             };
-            !listed.iter().any(|item| is_here(item))
+            !listed.iter().any(is_here)
         }));
     }
     assert!(missing.is_empty(), "not in list.txt:\n{}", missing.join("\n"));
