@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0006_forgiven_attempts.sql"),
     include_str!("../migrations/0007_rows_found_by_key.sql"),
     include_str!("../migrations/0008_delayed_messages.sql"),
+    include_str!("../migrations/0009_group_writes_in_sets.sql"),
 ];
 
 /// What stands in the table that marks a schema as ours.

@@ -66,31 +66,32 @@ const PICK: &str = "WITH RECURSIVE c AS MATERIALIZED (SELECT coalesce($1::bigint
 
 /// Of all that waits for what was picked, the first messages come, up to a number of bytes. `found` has NULL messages for an
 /// instance with an empty inbox, and none for one of which nothing fits: that one stays as it is. The window gives the messages
-/// in their order, and so do the arrays.
+/// in their order, and so do the arrays. `found` begins with the grouped messages: as the inner side of a join they would be
+/// grouped again for every instance.
 const TAKE: &str = "WITH c AS MATERIALIZED (SELECT current_setting('duroxide.now')::bigint AS now), \
      p AS MATERIALIZED (SELECT u.key, u.n \
        FROM unnest(current_setting('duroxide.picked')::bigint[]) WITH ORDINALITY AS u (key, n)), \
-     waiting AS (SELECT w.*, w.sum <= $4::bigint OR w.sum = w.bytes AS fits FROM (SELECT p.n, x.*, \
+     waiting AS (SELECT w.*, w.sum <= $4::bigint OR w.sum = w.bytes AS fits FROM (SELECT p.n, q.key, x.*, \
          sum(x.bytes) OVER (ORDER BY p.n, x.visible_at, x.position ROWS UNBOUNDED PRECEDING) AS sum \
-       FROM p JOIN {s}.queues q ON q.key = ANY (ARRAY[p.key]) CROSS JOIN LATERAL ( \
+       FROM p JOIN {s}.queues q ON q.key = ANY (ARRAY[p.key]) LEFT JOIN LATERAL ( \
          SELECT n.visible_at, n.position, n.kind, n.item, octet_length(n.item) AS bytes, \
            least(n.attempts, 4294967294) + 1 + \
              (CASE WHEN q.lock_nonce IS NOT NULL \
                AND (n.visible_at, n.position) <= (q.lock_visible_at, q.lock_position) \
                AND n.position < q.lock_watermark THEN 1 ELSE 0 END) AS attempts \
          FROM {s}.inbox n WHERE n.instance_key = q.key AND n.visible_at <= (SELECT now FROM c) \
-         ORDER BY n.visible_at, n.position LIMIT $3::bigint) x) w), \
-     found AS MATERIALIZED (SELECT p.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, q.ended, q.updated_at, \
+         ORDER BY n.visible_at, n.position LIMIT $3::bigint) x ON TRUE) w), \
+     found AS MATERIALIZED (SELECT m.n, q.key, q.ready_at, q.suspect, q.current_execution_id, q.has_kv, q.ended, q.updated_at, \
          q.pinned_key, q.inbox_count, q.next_position, q.revision, q.cancelled, q.bounced_at, q.bounce, \
          q.lock_nonce AS held, m.messages, m.visible, m.positions, m.kinds, m.attempts, m.items \
-       FROM p JOIN {s}.queues q ON q.key = ANY (ARRAY[p.key]) LEFT JOIN ( \
-         SELECT x.n, count(*) FILTER (WHERE x.fits) AS messages, \
+       FROM (SELECT x.n, min(x.key) AS key, \
+           CASE WHEN count(x.position) > 0 THEN count(*) FILTER (WHERE x.fits) END AS messages, \
            array_agg(x.visible_at) FILTER (WHERE x.fits) AS visible, \
            array_agg(x.position) FILTER (WHERE x.fits) AS positions, \
            array_agg(x.kind) FILTER (WHERE x.fits) AS kinds, \
            array_agg(x.attempts) FILTER (WHERE x.fits) AS attempts, \
            array_agg(x.item) FILTER (WHERE x.fits) AS items \
-         FROM waiting x GROUP BY x.n) m ON m.n = p.n), \
+         FROM waiting x GROUP BY x.n) m JOIN {s}.queues q ON q.key = ANY (ARRAY[m.key])), \
      counted AS (UPDATE {s}.inbox n SET attempts = least(n.attempts, 4294967294) + 1 \
        FROM found f JOIN {s}.queues q ON q.key = ANY (ARRAY[f.key]) \
        WHERE f.messages > 0 AND q.lock_nonce IS NOT NULL AND n.instance_key = ANY (ARRAY[f.key]) \

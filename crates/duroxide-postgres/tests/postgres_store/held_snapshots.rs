@@ -131,8 +131,8 @@ const DEAD: i64 = 40_000;
 /// one it reads those of the last moments.
 const READ_BY_SCAN: i64 = 500;
 
-/// Leaves dead rows in the queues that were ready an hour ago, or whose locks ended then. Vacuum tells the planner that few
-/// rows are alive.
+/// Leaves dead rows in the queues that were ready an hour ago, or whose locks ended then, and among their executions. Vacuum
+/// tells the planner that few rows are alive.
 async fn leave_dead_rows(schema: &str) {
     let raw = raw().await;
     let then = "(extract(epoch FROM now()) * 1000)::bigint - 3600000 + g";
@@ -146,63 +146,83 @@ async fn leave_dead_rows(schema: &str) {
          INSERT INTO {{s}}.work_items (id, instance_id, execution_id, activity_id, name, tag, visible_at, ready_at, suspect, \
            item) \
          SELECT -g, 'gone', 1, -g, 'Any', '', {then}, {then}, g % 2 = 0, '' FROM generate_series(1, {DEAD}) AS g; \
+         INSERT INTO {{s}}.executions (instance_key, execution_id, status, started_at, event_count, last_event_id, \
+           history_bytes) \
+         SELECT -g, 1, 1, {then}, 0, 0, 0 FROM generate_series(1, {DEAD}) AS g; \
          DELETE FROM {{s}}.queues WHERE key < 0; DELETE FROM {{s}}.inbox WHERE instance_key < 0; \
-         DELETE FROM {{s}}.work_items WHERE id < 0"
+         DELETE FROM {{s}}.work_items WHERE id < 0; DELETE FROM {{s}}.executions WHERE instance_key < 0"
     );
     let sql = sql.replace("{s}", &format!("\"{schema}\""));
     raw.batch_execute(&sql).await.expect("the statements are right");
-    let vacuum = format!("VACUUM \"{schema}\".queues, \"{schema}\".inbox, \"{schema}\".work_items");
-    raw.batch_execute(&vacuum).await.expect("the statement is right");
+    for table in ["queues", "inbox", "work_items", "executions"] {
+        let vacuum = format!("VACUUM \"{schema}\".{table}");
+        raw.batch_execute(&vacuum).await.expect("the statement is right");
+    }
 }
 
-/// An index of the queues, how often it was scanned, and how many entries were read.
+/// An index of these tables, how often it was scanned, and how many entries were read.
 type Scans = Vec<(String, i64, i64)>;
 
 async fn scans(schema: &str) -> Scans {
     let sql = "SELECT indexrelname::text, idx_scan, idx_tup_read FROM pg_stat_user_indexes \
-         WHERE schemaname = $1 AND relname IN ('queues', 'inbox', 'work_items') ORDER BY 1";
+         WHERE schemaname = $1 AND relname IN ('queues', 'inbox', 'work_items', 'executions') ORDER BY 1";
     let rows = raw().await.query(sql, &[&schema]).await.expect("the statement is right");
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_statement_of_a_turn_reads_the_dead_rows_that_a_held_snapshot_keeps() {
-    const INSTANCES: usize = 60;
     let schema = new_schema();
     let store = Arc::new(store(&schema, ONLY_NOTIFIED).await);
     let client = Client::new(store.clone());
     let _node = node(store).await;
-    let run = async |prefix: &str| {
-        let ids: Vec<String> = (0..INSTANCES).map(|n| format!("{prefix}{n}")).collect();
-        let started = ids.iter().map(|id| client.start_orchestration(id, "FiveSteps", "x"));
-        futures_util::future::try_join_all(started).await.expect("started");
-        for id in &ids {
-            let status = client.wait_for_orchestration(id, PATIENCE).await.expect("seen");
-            assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
-        }
-    };
-    run("before").await;
+    run(&client, "before").await;
+    let holder = hold_snapshot(&schema).await;
+    leave_dead_rows(&schema).await;
+    let before = scans(&schema).await;
+    run(&client, "held").await;
+    // Every turn scans these. How often others are scanned depends on how many turns share a transaction.
+    let after = scans_since(&schema, &before, &QUEUES_BY_KEY, HALF_OF_INSTANCES).await;
+    holder.batch_execute("ROLLBACK").await.expect("the snapshot is gone");
+    check_scans(&before, &after, |index| !index.starts_with("executions"));
+}
+
+/// Instances that run at a time.
+const INSTANCES: usize = 60;
+const HALF_OF_INSTANCES: i64 = 30;
+/// The indexes of the queues that have the rows by key.
+const QUEUES_BY_KEY: [&str; 3] = ["inbox_pkey", "queues_pkey", "work_items_pkey"];
+
+/// Many instances together, so that their turns share transactions.
+async fn run(client: &Client, prefix: &str) {
+    let ids: Vec<String> = (0..INSTANCES).map(|n| format!("{prefix}{n}")).collect();
+    let started = ids.iter().map(|id| client.start_orchestration(id, "FiveSteps", "x"));
+    futures_util::future::try_join_all(started).await.expect("started");
+    for id in &ids {
+        let status = client.wait_for_orchestration(id, PATIENCE).await.expect("seen");
+        assert!(matches!(status, OrchestrationStatus::Completed { .. }), "{status:?}");
+    }
+}
+
+async fn hold_snapshot(schema: &str) -> tokio_postgres::Client {
     let holder = raw().await;
     let hold = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM \"{schema}\".queues");
     holder.batch_execute(&hold).await.expect("the snapshot is held");
-    leave_dead_rows(&schema).await;
-    let before = scans(&schema).await;
-    run("held").await;
-    // The server counts with a delay: until all that every turn scans were scanned for at least every second instance. How often
-    // others are scanned depends on how many turns share a transaction.
-    let scanned = ["inbox_pkey", "queues_pkey", "work_items_pkey"];
-    let after = loop {
-        let after = scans(&schema).await;
+    holder
+}
+
+/// The server counts with a delay: the scans when each of these indexes has been scanned so often.
+async fn scans_since(schema: &str, before: &Scans, indexes: &[&str], least: i64) -> Scans {
+    loop {
+        let after = scans(schema).await;
         let counted = |(now, then): (&(String, i64, i64), &(String, i64, i64))| {
-            !scanned.contains(&now.0.as_str()) || now.1 - then.1 >= 30
+            !indexes.contains(&now.0.as_str()) || now.1 - then.1 >= least
         };
-        if after.iter().zip(&before).all(counted) {
-            break after;
+        if after.iter().zip(before).all(counted) {
+            return after;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
-    };
-    holder.batch_execute("ROLLBACK").await.expect("the snapshot is gone");
-    check_scans(&before, &after, |_| true);
+    }
 }
 
 /// No index of these was read from end to end.
@@ -219,9 +239,7 @@ async fn rows_that_a_call_names_are_found_by_their_keys_in_tables_that_vacuum_fo
     const ROUNDS: i64 = 10;
     let schema = new_schema();
     let store = store(&schema, ONLY_NOTIFIED).await;
-    let holder = raw().await;
-    let hold = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM \"{schema}\".queues");
-    holder.batch_execute(&hold).await.expect("the snapshot is held");
+    let holder = hold_snapshot(&schema).await;
     leave_dead_rows(&schema).await;
     let before = scans(&schema).await;
     for round in 0..ROUNDS {
@@ -229,19 +247,25 @@ async fn rows_that_a_call_names_are_found_by_their_keys_in_tables_that_vacuum_fo
         take_and_return_work(&store, &instance).await;
         take_and_return_turn(&store, &instance).await;
     }
-    let by_key = ["inbox_pkey", "queues_pkey", "work_items_pkey"];
-    let after = loop {
-        let after = scans(&schema).await;
-        let counted = |(now, then): (&(String, i64, i64), &(String, i64, i64))| {
-            !by_key.contains(&now.0.as_str()) || now.1 - then.1 >= ROUNDS
-        };
-        if after.iter().zip(&before).all(counted) {
-            break after;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    };
+    let after = scans_since(&schema, &before, &QUEUES_BY_KEY, ROUNDS).await;
     holder.batch_execute("ROLLBACK").await.expect("the snapshot is gone");
-    check_scans(&before, &after, |index| by_key.contains(&index));
+    check_scans(&before, &after, |index| QUEUES_BY_KEY.contains(&index));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_many_turns_change_are_found_by_their_keys_in_tables_that_vacuum_found_empty() {
+    const BY_KEY: [&str; 4] = ["executions_pkey", "inbox_pkey", "queues_pkey", "work_items_pkey"];
+    let schema = new_schema();
+    let store = Arc::new(store(&schema, ONLY_NOTIFIED).await);
+    let client = Client::new(store.clone());
+    let holder = hold_snapshot(&schema).await;
+    leave_dead_rows(&schema).await;
+    let before = scans(&schema).await;
+    let _node = node(store).await;
+    run(&client, "held").await;
+    let after = scans_since(&schema, &before, &BY_KEY, HALF_OF_INSTANCES).await;
+    holder.batch_execute("ROLLBACK").await.expect("the snapshot is gone");
+    check_scans(&before, &after, |index| BY_KEY.contains(&index));
 }
 
 /// An activity that two nodes take: one that takes every activity, and one that takes those that it can run.
