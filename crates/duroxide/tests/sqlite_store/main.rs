@@ -34,6 +34,7 @@ mod opening;
 mod pinned_versions;
 #[cfg(test)]
 mod remembered;
+#[cfg(test)]
 mod served_together;
 #[cfg(test)]
 mod sharing;
