@@ -80,7 +80,7 @@ pub(super) fn end_instance(tx: &mut Tx<'_>, key: i64, cause: &str) -> Result<(),
          completed_at = excluded.completed_at, failure = excluded.failure, output = NULL";
     /// No kind of message or work item.
     const ROW: i64 = 0;
-    tx.seen.others = true;
+    tx.changes_rows();
     let (instance, damaged) = replace_texts(tx.db, key)?;
     let cause = if damaged.is_empty() {
         format!("the row of the instance cannot be read: {cause}")

@@ -281,9 +281,8 @@ fn take_loaded(
         // They leave by the rules; if nothing is left, the instance is given back as it was.
         tx.apply(&Call::AsideMessages { token, aside: admitted.aside, left })?;
     } else {
-        tx.seen
-            .instances
-            .push(StoredInstance { indexed: Indexed::left(&row, Some(&about.indexed)), row: row.clone() });
+        let indexed = Indexed::left(&row, Some(&about.indexed));
+        tx.leaves_instance(StoredInstance { indexed, row: row.clone() });
     }
     if left == 0 {
         return Ok(Taken::Nothing);
@@ -308,7 +307,7 @@ fn lock(
          lock_nonce = NULL, lock_visible_at = NULL, lock_position = NULL, lock_watermark = NULL, \
          last_arrival = ?3 WHERE key = ?1 RETURNING ready_at";
     let Some((visible_at, position)) = admitted.last else {
-        tx.seen.others = true;
+        tx.changes_rows();
         let params = (row.key, row.not_before, row.last_arrival);
         let ready_at: Option<Ms> = tx.db.first(NOT_READY, params, |row| row.get(0))?.flatten();
         ready_at.into_iter().for_each(|at| tx.effects.turn_ready(at));

@@ -263,7 +263,7 @@ pub(super) fn take(
     }
     sessions::queue_changed(tx.db, &row.place)?;
     let (attempts, suspect) = (u32::try_from(row.attempts).unwrap_or(u32::MAX), row.suspect_before);
-    tx.seen.work.push(row);
+    tx.leaves_work(row);
     Ok(Taken::Item(told.with(item, token, attempts, suspect)))
 }
 

@@ -424,7 +424,7 @@ fn run_call(db: &Db, clock: &dyn Clock, call: &mut Box<dyn Call>) -> Result<(Eff
         Err(RollBack)
     });
     end_savepoint(db, outcome.is_ok());
-    outcome.map(|()| (tx.effects, tx.seen))
+    outcome.map(|()| tx.finish())
 }
 
 /// Looks for a fetch; its failure is its own.
@@ -444,8 +444,9 @@ fn look<R: Request>(
     let outcome = catch_unwind(AssertUnwindSafe(|| request.look(&mut tx))).unwrap_or(Err(Fault::Panicked));
     end_savepoint(db, outcome.is_ok());
     if outcome.is_ok() {
-        effects.merge(tx.effects);
-        remember(tx.seen);
+        let (follows, seen) = tx.finish();
+        effects.merge(follows);
+        remember(seen);
     }
     outcome
 }

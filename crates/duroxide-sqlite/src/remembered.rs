@@ -55,14 +55,15 @@ impl Remembered {
 
     /// A call of the store's own, or a fetch, leaves rows so.
     pub(super) fn note(&mut self, seen: super::tx::Seen) {
-        if seen.others {
+        let (instances, work, others) = seen.into_rows();
+        if others {
             self.forget();
         }
-        for stored in seen.instances {
+        for stored in instances {
             let execution = self.execution(stored.row.key, stored.row.current_execution_id).cloned();
             self.note_instance(&stored.row, stored.indexed, execution.as_ref());
         }
-        seen.work.into_iter().for_each(|row| self.note_work(row));
+        work.into_iter().for_each(|row| self.note_work(row));
     }
 
     /// A transaction leaves an instance so, and its current execution if that is known.

@@ -36,7 +36,7 @@ pub(super) fn unreadable_work_item(tx: &mut Tx<'_>, id: i64, cause: &str) -> Res
     let found =
         tx.db.first(READ, [id], |row| Ok((lossy(row, 0)?, from_json::<WorkItem>(row.get_ref(1)?))))?;
     let Some((instance, item)) = found else { return Ok(()) };
-    tx.seen.others = true;
+    tx.changes_rows();
     let instance = item.as_ref().map_or(instance, |item| item.instance().to_string());
     let cause = format!("the row of the work item cannot be read: {cause}");
     tx.db.execute(KEEP, (id, &instance, ItemKind::Activity.code(), tx.now, &cause))?;

@@ -14,16 +14,23 @@ pub(super) struct Tx<'a> {
     /// The store's time.
     pub(super) now: Ms,
     pub(super) effects: Effects,
-    pub(super) seen: Seen,
+    seen: Seen,
 }
 
 /// The rows that a call leaves so, for who remembers them.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    pub(super) instances: Vec<StoredInstance>,
-    pub(super) work: Vec<WorkRow>,
+    instances: Vec<StoredInstance>,
+    work: Vec<WorkRow>,
     /// Whether other rows changed, too.
-    pub(super) others: bool,
+    others: bool,
+}
+
+impl Seen {
+    /// The instances and work items that are so now, and whether everything else has to be forgotten before.
+    pub(super) fn into_rows(self) -> (Vec<StoredInstance>, Vec<WorkRow>, bool) {
+        (self.instances, self.work, self.others)
+    }
 }
 
 impl<'a> Tx<'a> {
@@ -34,8 +41,14 @@ impl<'a> Tx<'a> {
     /// A call of the store's own: it may change any row.
     pub(super) fn of_own_call(db: &'a Db<'a>, now: Ms) -> Self {
         let mut tx = Self::new(db, now);
-        tx.seen.others = true;
+        tx.changes_rows();
         tx
+    }
+
+    /// Rows of instances, executions or work items change, it is not said which: what was seen of them before may no
+    /// longer be so.
+    pub(super) fn changes_rows(&mut self) {
+        self.seen = Seen { others: true, ..Seen::default() };
     }
 
     /// The call changes no row of an instance, an execution or a work item.
@@ -43,9 +56,24 @@ impl<'a> Tx<'a> {
         self.seen.others = false;
     }
 
+    /// The call leaves an instance so, as long as it does not change rows after this.
+    pub(super) fn leaves_instance(&mut self, stored: StoredInstance) {
+        self.seen.instances.push(stored);
+    }
+
+    /// The same for a work item.
+    pub(super) fn leaves_work(&mut self, row: WorkRow) {
+        self.seen.work.push(row);
+    }
+
+    /// What must follow the commit, and the rows that the call leaves.
+    pub(super) fn finish(self) -> (Effects, Seen) {
+        (self.effects, self.seen)
+    }
+
     /// Applies a call by the rules and writes what it changed, now.
     pub(super) fn apply(&mut self, call: &Call) -> Result<Answer, Fault> {
-        self.seen.others = true;
+        self.changes_rows();
         batch::apply_alone(self, call)
     }
 }

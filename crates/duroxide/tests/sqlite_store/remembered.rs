@@ -9,7 +9,7 @@ use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
 
-use crate::fixture::{Ack, Place, enqueue, fetch_turn, start};
+use crate::fixture::{Ack, NOW, Place, enqueue, fetch_turn, raised, start, turn_request};
 
 const STEPS: u64 = 200;
 
@@ -97,4 +97,41 @@ async fn a_call_that_the_store_refuses_leaves_the_others_of_its_group() {
     other.execute_batch("DROP TRIGGER refuse").unwrap();
     commit(a.lock_token.clone()).await.unwrap();
     assert_eq!(store.read("a").await.unwrap().len(), 1);
+}
+
+/// One fetch locks a parent and then ends its child, whose row is damaged: what the child's end puts into the parent's inbox
+/// counts, although the parent was locked before.
+#[tokio::test]
+async fn a_row_that_a_fetch_changes_after_it_locked_it_is_not_remembered_as_locked() {
+    let place = Place::new();
+    let store = Arc::new(place.open().await);
+    enqueue(&store, start("parent")).await;
+    let child = WorkItem::StartOrchestration {
+        instance: "child".to_string(),
+        orchestration: "O".to_string(),
+        input: String::new(),
+        version: None,
+        parent_instance: Some("parent".to_string()),
+        parent_execution_id: Some(1),
+        parent_id: Some(2),
+        execution_id: 1,
+    };
+    enqueue(&store, child).await;
+    let other = rusqlite::Connection::open(place.path()).unwrap();
+    other.execute("UPDATE instances SET name = CAST(x'ff' AS TEXT) WHERE instance_id = 'child'", []).unwrap();
+    let mut turns = store.fetch_turns(turn_request(10, NOW)).await.unwrap();
+    assert_eq!(turns.len(), 1, "the child has ended");
+    let parent = turns.pop().unwrap();
+    assert_eq!(parent.item.instance, "parent");
+    Ack::default().commit(&store, &parent.lock_token).await.unwrap();
+    let next = fetch_turn(&store).await;
+    assert!(
+        matches!(next.item.messages.as_slice(), [WorkItem::SubOrchFailed { parent_id: 2, .. }]),
+        "{:?}",
+        next.item.messages
+    );
+    // And what comes after it has a place of its own.
+    enqueue(&store, raised("parent", "1")).await;
+    Ack::default().commit(&store, &next.lock_token).await.unwrap();
+    assert_eq!(fetch_turn(&store).await.item.messages, [raised("parent", "1")]);
 }
