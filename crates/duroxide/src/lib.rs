@@ -79,7 +79,7 @@ pub use duroxide_provider::failpoint;
 pub use duroxide_provider::{clock, metric};
 #[cfg(feature = "provider-test")]
 pub use duroxide_provider::{provider_validation, provider_validation_tests};
-pub use open::open_store;
+pub use open::{backup_store, inspect_store, open_store, open_store_with};
 pub use providers::{
     Cursor, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
     InstanceTree, ProviderAdmin, PruneOptions, PruneResult, QueueDepths, ScheduledActivityIdentifier,

@@ -68,9 +68,12 @@ fn root() -> Vec<&'static str> {
         duroxide::UnprocessableWork;
         duroxide::WaitingByTag;
         duroxide::activity;
+        duroxide::backup_store;
         duroxide::clock;
+        duroxide::inspect_store;
         duroxide::metric;
         duroxide::open_store;
+        duroxide::open_store_with;
         duroxide::orchestration;
         duroxide::provider_validation_tests;
         duroxide::test;
