@@ -52,6 +52,8 @@ pub(crate) enum Noun {
     Failures(FailuresOf),
     /// Delete old executions; never a current one.
     Prune(Prune),
+    /// Check that this build replays recorded histories; exit 5 if it does not. Needs the program's own binary.
+    Replay(Replay),
     /// The store itself.
     #[command(subcommand)]
     Store(StoreVerb),
@@ -306,6 +308,18 @@ pub(crate) struct Prune {
     /// Only tell which instances it would be about.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// Files with histories, as the test kit writes them.
+    #[arg(required_unless_present = "running")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The current execution of every running instance of the store.
+    #[arg(long, conflicts_with = "files")]
+    pub(crate) running: bool,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
 }
 
 #[derive(Debug, Subcommand)]

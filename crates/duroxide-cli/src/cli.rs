@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
+use duroxide::Builder;
 
 use crate::arguments::{Arguments, Noun};
 use crate::config::Asked;
@@ -18,12 +19,18 @@ use crate::verbs;
 pub struct Cli {
     name: Option<String>,
     store: Option<String>,
+    program: Option<Builder>,
 }
 
 impl Cli {
     /// The command line without handlers of a program.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The command line of a program with its handlers: it can replay. The builder's store is not opened.
+    pub fn with(program: Builder) -> Self {
+        Self { program: Some(program), ..Self::default() }
     }
 
     /// The words that lead to these commands, for the help: `duroxide` by default.
@@ -72,6 +79,13 @@ impl Cli {
             Noun::Completions { shell } => verbs::about::completions(&out, shell, command),
             Noun::Man => verbs::about::manual(&out, command),
             Noun::Config => verbs::about::config(&out, &asked),
+            Noun::Replay(replay) => {
+                let handlers = verbs::replay::handlers(self.program)?;
+                match replay.running {
+                    true => verbs::replay::running(&out, &session().await?, &handlers, &replay.filter).await,
+                    false => verbs::replay::files(&out, &handlers, &replay.files),
+                }
+            }
             Noun::Store(verb) => verbs::store::run(&out, &asked.url()?, verb).await,
             Noun::Instance(verb) => verbs::instance::run(&out, &session().await?, verb).await,
             Noun::Event(verb) => verbs::event::run(&out, &session().await?, verb).await,

@@ -17,6 +17,14 @@ pub(crate) struct Listing {
 pub(crate) struct Column {
     pub(crate) title: &'static str,
     pub(crate) shown: Shown,
+    pub(crate) fit: Fit,
+}
+
+/// Whether the narrow form cuts long cells of a column.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fit {
+    Cut,
+    Whole,
 }
 
 /// In which form a column is shown.
@@ -28,12 +36,17 @@ pub(crate) enum Shown {
 
 /// A column of both forms.
 pub(crate) const fn column(title: &'static str) -> Column {
-    Column { title, shown: Shown::Always }
+    Column { title, shown: Shown::Always, fit: Fit::Cut }
 }
 
 /// A column of the wide form.
 pub(crate) const fn wide(title: &'static str) -> Column {
-    Column { title, shown: Shown::Wide }
+    Column { title, shown: Shown::Wide, fit: Fit::Whole }
+}
+
+/// A column of both forms that is never cut.
+pub(crate) const fn whole(title: &'static str) -> Column {
+    Column { title, shown: Shown::Always, fit: Fit::Whole }
 }
 
 /// One row: for `ids`, for people, for programs.
@@ -60,7 +73,12 @@ pub(crate) fn render(listing: &Listing, look: Look) -> String {
         .collect();
     let titles: Vec<String> = columns.iter().map(|at| listing.columns[*at].title.to_string()).collect();
     let rows = listing.rows.iter().map(|row| {
-        let cell = |at: &usize| row.cells.get(*at).map_or(String::new(), |text| fitted(text, look.shown));
+        let cell = |at: &usize| {
+            row.cells.get(*at).map_or(String::new(), |text| {
+                let fit = if look.shown == Shown::Wide { Fit::Whole } else { listing.columns[*at].fit };
+                fitted(text, fit)
+            })
+        };
         columns.iter().map(cell).collect::<Vec<_>>()
     });
     let lines: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
@@ -80,10 +98,10 @@ pub(crate) fn render(listing: &Listing, look: Look) -> String {
     text
 }
 
-/// The text without control characters, cut in the narrow form.
-fn fitted(text: &str, shown: Shown) -> String {
+/// The text without control characters.
+fn fitted(text: &str, fit: Fit) -> String {
     let text = escaped(text);
-    if shown == Shown::Wide || text.chars().count() <= NARROW {
+    if fit == Fit::Whole || text.chars().count() <= NARROW {
         return text;
     }
     text.chars().take(NARROW - 1).chain(['…']).collect()

@@ -51,6 +51,7 @@ pub mod client;
 mod open;
 pub mod prelude;
 pub mod providers;
+mod replay;
 pub mod runtime;
 #[cfg(feature = "test-hooks")]
 pub mod testing;
@@ -85,6 +86,7 @@ pub use providers::{
     InstanceTree, ProviderAdmin, PruneOptions, PruneResult, QueueDepths, ScheduledActivityIdentifier,
     SendOutcome, SessionFetchConfig, StartOutcome, SystemMetrics, SystemStats, TagFilter, WaitingByTag,
 };
+pub use replay::{RecordedHistory, ReplayError};
 pub use runtime::registry::{OrchestrationRegistry, OrchestrationRegistryBuilder};
 pub use runtime::{ActivityContext, HeartbeatError, OrchestrationDescriptor, RuntimeOptions};
 

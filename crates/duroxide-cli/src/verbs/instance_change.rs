@@ -9,9 +9,9 @@ use crate::confirm::{Consent, Go, confirm};
 use crate::failure::{Exit, Failed, Outcome};
 use crate::output::Output;
 use crate::session::Session;
-use crate::table::{Column, Listing, Row, column};
+use crate::table::{Column, Listing, Row, whole};
 
-const RESULTS: &[Column] = &[column("ID"), column("RESULT")];
+const RESULTS: &[Column] = &[whole("ID"), whole("RESULT")];
 
 /// What became of one instance: a word, or why nothing was changed.
 type Changed = Result<String, Failed>;

@@ -9,11 +9,11 @@ use crate::escape::escaped;
 use crate::failure::{Exit, Outcome};
 use crate::output::{Output, Record};
 use crate::session::Session;
-use crate::table::{Column, Listing, Row, column, wide};
+use crate::table::{Column, Listing, Row, column, whole, wide};
 use crate::when;
 
 const COLUMNS: &[Column] = &[
-    column("ID"),
+    whole("ID"),
     column("STATUS"),
     column("ORCHESTRATION"),
     wide("VERSION"),

@@ -11,6 +11,7 @@
 //! | `health` | `check`, `repair` |
 //! | `failures` | failed instances by error |
 //! | `prune` | old executions |
+//! | `replay` | recorded histories against this build |
 //! | `store` | `info`, `migrate`, `backup`, `doctor` |
 //! | `about` | `config`, `completions`, `man` |
 
@@ -27,4 +28,5 @@ pub(crate) mod kv;
 pub(crate) mod node;
 pub(crate) mod prune;
 pub(crate) mod queue;
+pub(crate) mod replay;
 pub(crate) mod store;

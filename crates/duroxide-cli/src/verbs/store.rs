@@ -9,10 +9,10 @@ use serde_json::json;
 use crate::arguments::StoreVerb;
 use crate::failure::{Exit, Failed, Outcome};
 use crate::output::{Output, Record};
-use crate::table::{Column, Listing, Row, column};
+use crate::table::{Column, Listing, Row, column, whole};
 use crate::when;
 
-const SETTINGS: &[Column] = &[column("SETTING"), column("VALUE"), column("RISK")];
+const SETTINGS: &[Column] = &[column("SETTING"), column("VALUE"), whole("RISK")];
 
 /// How far the clocks of the store and of this machine may differ before times that are compared across them mislead.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);

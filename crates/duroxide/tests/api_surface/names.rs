@@ -54,8 +54,10 @@ fn root() -> Vec<&'static str> {
         duroxide::OpenError;
         duroxide::QueueName;
         duroxide::RecordedFailure;
+        duroxide::RecordedHistory;
         duroxide::RedriveBulkResult;
         duroxide::RedriveResult;
+        duroxide::ReplayError;
         duroxide::RetriedActivity;
         duroxide::Run;
         duroxide::RunError;
