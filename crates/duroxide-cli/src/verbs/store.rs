@@ -28,7 +28,7 @@ pub(crate) async fn run(out: &Output, url: &str, verb: StoreVerb) -> Outcome {
                 if create {
                     failed
                 } else {
-                    failed.help("duroxide store migrate --create creates a store that is missing")
+                    failed.help("duroxide store info; --create creates a store that is missing")
                 }
             })?);
             info(out, &inspect(url, Inspection::Settings).await?)

@@ -38,7 +38,7 @@ fn a_missing_store_is_not_created() {
         exit 3
         --
         error: '[DIR]/store.db' does not exist: check the path, or let mode=rwc create it
-        help: duroxide store migrate --create creates a store that is missing
+        help: duroxide store info; --create creates a store that is missing
     "#]]);
     for noun in NOUNS {
         assert_eq!(place.run(noun).exit, 3, "{noun:?}");
@@ -84,7 +84,7 @@ fn a_newer_schema_is_refused_and_stays_as_it_is() {
         exit 3
         --
         error: '[DIR]/store.db': schema 99 is newer than this build's 6: upgrade every program that uses this file
-        help: duroxide store migrate --create creates a store that is missing
+        help: duroxide store info; --create creates a store that is missing
     "#]]);
     let doctor = place.run(&["store", "doctor"]);
     assert_eq!(doctor.exit, 5, "{}", doctor.stderr);

@@ -49,12 +49,12 @@ fn instances_are_listed_with_hostile_ids_escaped() {
     check(
         &["instance", "list", "--limit", "1"],
         &expect![[r#"
-        exit 0
-        ID                                STATUS   ORCHESTRATION  CREATED              UPDATED
-        it's "quoted"\nand \u{1b}[31mred  Running  Order          YYYY-MM-DD hh:mm:ss  YYYY-MM-DD hh:mm:ss
-        --
-        there are more: --after 't:1795026585285:7', or --all
-    "#]],
+            exit 0
+            ID                                STATUS   ORCHESTRATION  CREATED              UPDATED
+            it's "quoted"\nand \u{1b}[31mred  Running  Order          YYYY-MM-DD hh:mm:ss  YYYY-MM-DD hh:mm:ss
+            --
+            there are more: --after 't:MS:7', or --all
+        "#]],
     );
     check(
         &["instance", "list", "--name", "Nothing"],
@@ -153,16 +153,16 @@ fn a_history_is_shown_event_by_event() {
     check(
         &["instance", "history", "order-2"],
         &expect![[r#"
-        exit 0
-        EVENT  TIME                 KIND                       OF  WHAT
-        1      YYYY-MM-DD hh:mm:ss  OrchestrationStarted           input=ships name=Order version=1.0.0
-        2      YYYY-MM-DD hh:mm:ss  KeyValueSet                    key=kind last_updated_at_ms=1795026585275 value=ships
-        3      YYYY-MM-DD hh:mm:ss  SubOrchestrationScheduled      input=7 instance=ship-7 name=Ship
-        4      YYYY-MM-DD hh:mm:ss  VersionRequested           3   version=1.0.0
-        5      YYYY-MM-DD hh:mm:ss  SubOrchestrationCompleted  3   result=7
-        6      YYYY-MM-DD hh:mm:ss  OrchestrationCompleted         output=7
-        --
-    "#]],
+            exit 0
+            EVENT  TIME                 KIND                       OF  WHAT
+            1      YYYY-MM-DD hh:mm:ss  OrchestrationStarted           input=ships name=Order version=1.0.0
+            2      YYYY-MM-DD hh:mm:ss  KeyValueSet                    key=kind last_updated_at_ms=MS value=ships
+            3      YYYY-MM-DD hh:mm:ss  SubOrchestrationScheduled      input=7 instance=ship-7 name=Ship
+            4      YYYY-MM-DD hh:mm:ss  VersionRequested           3   version=1.0.0
+            5      YYYY-MM-DD hh:mm:ss  SubOrchestrationCompleted  3   result=7
+            6      YYYY-MM-DD hh:mm:ss  OrchestrationCompleted         output=7
+            --
+        "#]],
     );
     check(
         &["instance", "history", "order-2", "--execution", "9"],

@@ -171,8 +171,9 @@ impl Ran {
     }
 }
 
-/// The text with every time replaced by one of equal length.
+/// The text with every time replaced, also one in ms since the epoch and how long the oldest of something waits.
 fn without_times(text: &str) -> String {
+    const EPOCH_MS: usize = 13;
     const PATTERN: &str = "dddd-dd-dd dd:dd:dd";
     let mut result = String::new();
     let mut rest = text;
@@ -183,7 +184,11 @@ fn without_times(text: &str) -> String {
                 b' ' => byte == b' ' || byte == b'T',
                 other => byte == other,
             });
-        if fits {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if digits == EPOCH_MS {
+            result.push_str("MS");
+            rest = &rest[EPOCH_MS..];
+        } else if fits {
             result.push_str("YYYY-MM-DD hh:mm:ss");
             rest = &rest[PATTERN.len()..];
         } else {
