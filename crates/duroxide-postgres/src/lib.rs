@@ -23,6 +23,7 @@
 //! |---|---|
 //! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
 //! | `options`, `open`, `caller` | how a store is opened, and messages sent inside a transaction of the caller |
+//! | `inspect` | what a schema is, without opening it as a store |
 //! | `connections` | connections, round trips, migrations |
 //! | `group` | group commit, fetches that wait, other processes |
 //! | `rows` | loading what calls want, writing what the rules changed |
@@ -51,6 +52,7 @@ mod connections;
 mod fault;
 mod fetch;
 mod group;
+mod inspect;
 mod open;
 mod options;
 mod provider;
@@ -63,7 +65,8 @@ mod values;
 
 pub use admin::set_aside::SetAsideItem;
 pub use caller::PostgresTransaction;
-pub use open::open;
+pub use inspect::inspect;
+pub use open::{open, open_with};
 pub use options::{GroupLimits, PostgresOptions, Tls};
 pub use statistics::PostgresStatistics;
 pub use store::PostgresProvider;

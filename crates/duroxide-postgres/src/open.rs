@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use duroxide_provider::{Provider, ProviderError, ProviderErrorKind};
+use duroxide_provider::{OpenMode, Provider, ProviderError, ProviderErrorKind};
 
 use crate::options::PostgresOptions;
 use crate::store::PostgresProvider;
@@ -22,10 +22,16 @@ use crate::store::PostgresProvider;
 /// # Ok(()) }
 /// ```
 pub async fn open(url: &str) -> Result<Arc<dyn Provider>, ProviderError> {
+    open_with(url, OpenMode::default()).await
+}
+
+/// [`open`], and what that may do to the schema.
+pub async fn open_with(url: &str, mode: OpenMode) -> Result<Arc<dyn Provider>, ProviderError> {
     let kind = url.split(':').next().unwrap_or_default();
     match kind {
         "postgres" | "postgresql" => {
             let (url, options) = split(url);
+            let options = PostgresOptions { open_mode: mode, ..options };
             Ok(Arc::new(PostgresProvider::new(&url, Some(options)).await?))
         }
         _ => Err(ProviderError::of_kind(
@@ -37,7 +43,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn Provider>, ProviderError> {
 }
 
 /// Takes out of a URL what is meant for us.
-fn split(url: &str) -> (String, PostgresOptions) {
+pub(crate) fn split(url: &str) -> (String, PostgresOptions) {
     let mut options = PostgresOptions::default();
     let Some((base, query)) = url.split_once('?') else { return (url.to_string(), options) };
     let mut rest = Vec::new();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_provider::OpenMode;
 use duroxide_provider::clock::Clock;
 
 /// Options of a [`PostgresProvider`](crate::PostgresProvider).
@@ -39,6 +40,8 @@ pub struct PostgresOptions {
     pub poll_interval: Duration,
     /// How much one commit may carry.
     pub group: GroupLimits,
+    /// Whether a missing schema is created and an older one migrated. Both by default.
+    pub open_mode: OpenMode,
     /// Where the store takes its time from, for tests; `None`, the default, means the server's clock.
     #[doc(hidden)]
     pub clock: Option<Arc<dyn Clock>>,
@@ -57,6 +60,7 @@ impl Default for PostgresOptions {
             tls: Tls::default(),
             poll_interval: Duration::from_secs(5),
             group: GroupLimits::default(),
+            open_mode: OpenMode::default(),
             clock: None,
         }
     }
@@ -73,6 +77,7 @@ impl std::fmt::Debug for PostgresOptions {
             .field("tls", &self.tls)
             .field("poll_interval", &self.poll_interval)
             .field("group", &self.group)
+            .field("open_mode", &self.open_mode)
             .finish_non_exhaustive()
     }
 }

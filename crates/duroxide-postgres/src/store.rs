@@ -90,7 +90,7 @@ impl PostgresProvider {
         let failed = |fault: Fault| fault.into_error("open");
         let conn = target.connect().await.map_err(failed)?;
         requirements::check(&target, &conn).await?;
-        schema::migrate(&conn, &target.schema).await?;
+        schema::migrate(&conn, &target.schema, options.open_mode).await?;
         target.make_carrier(&conn).await.map_err(failed)?;
         let wait = Some(options.connect_timeout);
         let pool = Pool::builder(Manager(Arc::clone(&target)))

@@ -13,6 +13,7 @@
 //! | `provider`, `admin` | the traits |
 //! | `fetch`, `holder`, `outcome`, `bounce`, `tag`, `caller` | what the calls of the queues take and return |
 //! | `management`, `listing`, `health`, `redrive` | what the calls of operators take and return |
+//! | `opening` | what opening a store may change, and what a store is |
 //! | [`error`] | why a call failed |
 //! | [`memory`] | the store in memory |
 //! | [`clock`] | the only module that reads the system's clock |
@@ -42,6 +43,7 @@ mod listing;
 pub mod management;
 pub mod memory;
 pub mod metric;
+mod opening;
 mod outcome;
 mod plain_status;
 mod provider;
@@ -85,6 +87,9 @@ pub use management::{
     DeleteInstanceResult, ExecutionInfo, FilteredOut, InstanceFilter, InstanceInfo, InstanceTree,
     OldestReady, PruneOptions, PruneResult, QueueDepths, SystemMetrics, WaitingByTag,
 };
+#[doc(hidden)]
+pub use opening::older_schema;
+pub use opening::{Inspection, OpenMode, StoreFacts, StoreSetting};
 pub use outcome::{Enqueued, SendOutcome, StartOutcome};
 pub use provider::Provider;
 pub use redrive::RedriveInstance;

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `store`, `provider`, `provider_admin` | the provider, and its traits forwarded |
 //! | `options`, `location`, `open`, `schema` | how a store is opened |
+//! | `inspect` | what a file is, without opening it as a store; and a copy of it |
 //! | `open_failure` | why one could not be opened |
 //! | `writer`, `group`, `call`, `parked` | the writer's thread, group commit, fetches that wait |
 //! | `shared_file`, `waiters`, `readers` | other processes, clients that wait, reads |
@@ -57,6 +58,7 @@ mod flush;
 mod group;
 mod health;
 mod history;
+mod inspect;
 mod instance_row;
 mod listing;
 mod load;
@@ -94,6 +96,7 @@ mod work;
 mod writer;
 
 pub use caller::SqliteTransaction;
+pub use inspect::{backup, inspect};
 pub use options::{GroupLimits, SqliteOptions, Synchronous};
 /// The version of rusqlite that this store is built with, for transactions of the caller.
 pub use rusqlite;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use duroxide_provider::OpenMode;
+
 /// Where a store lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Location {
@@ -16,6 +18,16 @@ pub(super) enum Location {
 pub(super) enum WhenMissing {
     Create,
     Refuse,
+}
+
+impl WhenMissing {
+    /// What the URL says, unless the mode forbids to create.
+    pub(super) fn in_mode(self, mode: OpenMode) -> Self {
+        match mode {
+            OpenMode::CreateOrMigrate => self,
+            OpenMode::Migrate | OpenMode::AsIs => Self::Refuse,
+        }
+    }
 }
 
 impl Location {

@@ -55,13 +55,16 @@ pub(super) fn open(
             set_up(counted(connection, counters)?, None, options, counters)
         }
         Location::File { path, missing } => {
+            let missing = missing.in_mode(options.open_mode);
             let log = open_failure::Log::before_opening(path, options.busy_timeout)?;
-            let opened = connect(path, *missing, options, counters).and_then(|writer| {
-                schema::check(&writer.db(), OPERATION).map_err(|error| naming(Some(path), error))?;
+            let opened = connect(path, missing, options, counters).and_then(|writer| {
+                schema::check(&writer.db(), OPERATION)
+                    .and_then(|found| schema::check_mode(found, options.open_mode, OPERATION))
+                    .map_err(|error| naming(Some(path), error))?;
                 log.check(&writer.db(), path, options.busy_timeout)?;
                 set_up(writer, Some(path.clone()), options, counters)
             });
-            opened.map_err(|error| open_failure::explain(path, *missing, error))
+            opened.map_err(|error| open_failure::explain(path, missing, error))
         }
     }
 }
@@ -102,7 +105,7 @@ fn set_up(
     Ok(Opened { writer, readers, facts: Facts { path, file, journal_mode } })
 }
 
-fn connect(
+pub(super) fn connect(
     path: &Path,
     missing: WhenMissing,
     options: &SqliteOptions,
@@ -126,7 +129,7 @@ fn counted(connection: Connection, counters: &Arc<Counters>) -> Result<OwnDb, Pr
 }
 
 /// Names the file in an error about it.
-fn naming(path: Option<&Path>, error: ProviderError) -> ProviderError {
+pub(super) fn naming(path: Option<&Path>, error: ProviderError) -> ProviderError {
     let Some(path) = path else { return error };
     let message = format!("'{}': {}", path.display(), error.message);
     ProviderError::of_kind(error.kind(), error.operation.clone(), message).with_source(error)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_provider::OpenMode;
 use duroxide_provider::clock::{Clock, SystemClock};
 
 /// Options of a [`SqliteProvider`](super::SqliteProvider).
@@ -27,6 +28,8 @@ pub struct SqliteOptions {
     pub reader_connections: usize,
     /// How much one commit may carry.
     pub group: GroupLimits,
+    /// Whether a missing store is created and an older one migrated. Both by default.
+    pub open_mode: OpenMode,
 }
 
 impl Default for SqliteOptions {
@@ -38,6 +41,7 @@ impl Default for SqliteOptions {
             shared_file_poll_interval: Duration::from_millis(100),
             reader_connections: 2,
             group: GroupLimits::default(),
+            open_mode: OpenMode::default(),
         }
     }
 }
@@ -50,6 +54,7 @@ impl std::fmt::Debug for SqliteOptions {
             .field("shared_file_poll_interval", &self.shared_file_poll_interval)
             .field("reader_connections", &self.reader_connections)
             .field("group", &self.group)
+            .field("open_mode", &self.open_mode)
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! The schema: numbered migrations, and whose database a file is.
 
-use duroxide_provider::{ProviderError, ProviderErrorKind};
+use duroxide_provider::{OpenMode, ProviderError, ProviderErrorKind, older_schema};
 
 use super::db::Db;
 
@@ -29,14 +29,51 @@ pub(super) enum Found {
     Ours { schema: usize },
 }
 
+/// The number of the schema that this build uses.
+pub(super) const KNOWN: usize = MIGRATIONS.len();
+
 /// Refuses what is not ours to touch. Changes nothing.
 pub(super) fn check(db: &Db, operation: &str) -> Result<Found, ProviderError> {
     look(db, operation)
 }
 
+/// Refuses a schema that an opening in this mode must leave as it is. Changes nothing.
+pub(super) fn check_mode(found: Found, mode: OpenMode, operation: &str) -> Result<(), ProviderError> {
+    let refuse =
+        |message: String| Err(ProviderError::of_kind(ProviderErrorKind::Invalid, operation, message));
+    match (mode, found) {
+        (OpenMode::CreateOrMigrate, Found::Empty | Found::Ours { .. })
+        | (OpenMode::Migrate, Found::Ours { .. }) => Ok(()),
+        (OpenMode::Migrate | OpenMode::AsIs, Found::Empty) => {
+            refuse("the file is empty, and opening it must not create a store in it".to_string())
+        }
+        (OpenMode::AsIs, Found::Ours { schema: KNOWN }) => Ok(()),
+        (OpenMode::AsIs, Found::Ours { schema }) => refuse(older_schema(schema, KNOWN)),
+    }
+}
+
+/// The schema's number, also one that is newer than this build's; `None` for an empty file. Refuses a database of another
+/// application.
+pub(super) fn number(db: &Db, operation: &str) -> Result<Option<i64>, ProviderError> {
+    let pragma = |sql| {
+        let found =
+            db.first(sql, [], |row| row.get::<_, i64>(0)).map_err(|error| storage_error(operation, error))?;
+        Ok::<i64, ProviderError>(found.unwrap_or(0))
+    };
+    let application_id = pragma("PRAGMA application_id")?;
+    if application_id == 0 && pragma("SELECT count(*) FROM sqlite_schema")? == 0 {
+        return Ok(None);
+    }
+    if application_id != APPLICATION_ID {
+        let message = "the file is a database of another application: name a file of its own";
+        return Err(ProviderError::of_kind(ProviderErrorKind::Invalid, operation, message));
+    }
+    pragma("PRAGMA user_version").map(Some)
+}
+
 /// Brings the schema up to date. Several processes may do so at once.
 pub(super) fn migrate(db: &Db, operation: &str) -> Result<(), ProviderError> {
-    if look(db, operation)? == (Found::Ours { schema: MIGRATIONS.len() }) {
+    if look(db, operation)? == (Found::Ours { schema: KNOWN }) {
         return Ok(());
     }
     let storage = |error| storage_error(operation, error);
@@ -57,8 +94,7 @@ fn migrate_locked(db: &Db, operation: &str) -> Result<(), ProviderError> {
     for migration in MIGRATIONS.iter().skip(seen) {
         db.execute_batch(migration).map_err(storage)?;
     }
-    let marks =
-        format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {}", MIGRATIONS.len());
+    let marks = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {KNOWN}");
     db.execute_batch(&marks).map_err(storage)
 }
 
@@ -75,26 +111,14 @@ fn look(db: &Db, operation: &str) -> Result<Found, ProviderError> {
 }
 
 fn look_within(db: &Db, operation: &str) -> Result<Found, ProviderError> {
-    let number = |sql| {
-        let found =
-            db.first(sql, [], |row| row.get::<_, i64>(0)).map_err(|error| storage_error(operation, error))?;
-        Ok::<i64, ProviderError>(found.unwrap_or(0))
-    };
-    let refuse =
-        |message: String| Err(ProviderError::of_kind(ProviderErrorKind::Invalid, operation, message));
-    let application_id = number("PRAGMA application_id")?;
-    if application_id == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0 {
-        return Ok(Found::Empty);
-    }
-    if application_id != APPLICATION_ID {
-        return refuse("the file is a database of another application: name a file of its own".to_string());
-    }
-    let schema = number("PRAGMA user_version")?;
+    let Some(schema) = number(db, operation)? else { return Ok(Found::Empty) };
     match usize::try_from(schema) {
-        Ok(schema) if schema <= MIGRATIONS.len() => Ok(Found::Ours { schema }),
-        Ok(_) | Err(_) => refuse(format!(
-            "schema {schema} is newer than this build's {}: upgrade every program that uses this file",
-            MIGRATIONS.len()
-        )),
+        Ok(schema) if schema <= KNOWN => Ok(Found::Ours { schema }),
+        Ok(_) | Err(_) => {
+            let message = format!(
+                "schema {schema} is newer than this build's {KNOWN}: upgrade every program that uses this file"
+            );
+            Err(ProviderError::of_kind(ProviderErrorKind::Invalid, operation, message))
+        }
     }
 }

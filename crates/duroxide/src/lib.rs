@@ -51,6 +51,7 @@ pub mod client;
 mod open;
 pub mod prelude;
 pub mod providers;
+mod replay;
 pub mod runtime;
 #[cfg(feature = "test-hooks")]
 pub mod testing;
@@ -79,12 +80,13 @@ pub use duroxide_provider::failpoint;
 pub use duroxide_provider::{clock, metric};
 #[cfg(feature = "provider-test")]
 pub use duroxide_provider::{provider_validation, provider_validation_tests};
-pub use open::open_store;
+pub use open::{backup_store, inspect_store, open_store, open_store_with};
 pub use providers::{
     Cursor, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery,
     InstanceTree, ProviderAdmin, PruneOptions, PruneResult, QueueDepths, ScheduledActivityIdentifier,
     SendOutcome, SessionFetchConfig, StartOutcome, SystemMetrics, SystemStats, TagFilter, WaitingByTag,
 };
+pub use replay::{RecordedHistory, ReplayError};
 pub use runtime::registry::{OrchestrationRegistry, OrchestrationRegistryBuilder};
 pub use runtime::{ActivityContext, HeartbeatError, OrchestrationDescriptor, RuntimeOptions};
 

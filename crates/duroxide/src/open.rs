@@ -1,7 +1,9 @@
 //! One function for every store: which one it is, the URL says.
 
+use std::path::Path;
+
 use crate::ProviderRef;
-use crate::providers::{ProviderError, ProviderErrorKind};
+use crate::providers::{Inspection, OpenMode, ProviderError, ProviderErrorKind, StoreFacts};
 
 /// Opens the store that a URL names.
 ///
@@ -25,12 +27,73 @@ assert!(client.list_all_instances().await.unwrap().is_empty());
 ```"#
 )]
 pub async fn open_store(url: &str) -> Result<ProviderRef, ProviderError> {
-    let kind = url.split(':').next().unwrap_or_default();
-    match kind {
+    open_store_with(url, OpenMode::default()).await
+}
+
+/// [`open_store`], and what that may do to the store: create it, migrate it, or neither.
+#[cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres")),
+    expect(unused_variables, reason = "this build has no store")
+)]
+pub async fn open_store_with(url: &str, mode: OpenMode) -> Result<ProviderRef, ProviderError> {
+    match kind_of(url)? {
         #[cfg(feature = "sqlite")]
-        "sqlite" => Ok(std::sync::Arc::new(duroxide_sqlite::SqliteProvider::new(url, None).await?)),
+        Kind::Sqlite => {
+            let options = duroxide_sqlite::SqliteOptions { open_mode: mode, ..Default::default() };
+            Ok(std::sync::Arc::new(duroxide_sqlite::SqliteProvider::new(url, Some(options)).await?))
+        }
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => duroxide_postgres::open(url).await,
+        Kind::Postgres => duroxide_postgres::open_with(url, mode).await,
+    }
+}
+
+/// Tells what the store of a URL is, of whatever schema, without changing it.
+#[cfg_attr(not(feature = "sqlite"), expect(unused_variables, reason = "only SQLite checks its pages"))]
+pub async fn inspect_store(url: &str, closely: Inspection) -> Result<StoreFacts, ProviderError> {
+    match kind_of(url)? {
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite => duroxide_sqlite::inspect(url, closely).await,
+        #[cfg(feature = "postgres")]
+        Kind::Postgres => duroxide_postgres::inspect(url).await,
+    }
+}
+
+/// Copies the SQLite store of a URL into a new file, as it is at one moment, while programs go on working on it. A PostgreSQL
+/// store is refused with the tool to use.
+#[cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres")),
+    expect(unused_variables, reason = "this build has no store")
+)]
+pub async fn backup_store(url: &str, to: &Path) -> Result<(), ProviderError> {
+    match kind_of(url)? {
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite => duroxide_sqlite::backup(url, to).await,
+        #[cfg(feature = "postgres")]
+        Kind::Postgres => Err(ProviderError::of_kind(
+            ProviderErrorKind::Invalid,
+            "backup",
+            format!(
+                "a PostgreSQL store is backed up by the tools of its server, for instance `pg_dump --format=custom --schema=duroxide --file={}`",
+                to.display()
+            ),
+        )),
+    }
+}
+
+/// The stores of this build; there may be none.
+enum Kind {
+    #[cfg(feature = "sqlite")]
+    Sqlite,
+    #[cfg(feature = "postgres")]
+    Postgres,
+}
+
+fn kind_of(url: &str) -> Result<Kind, ProviderError> {
+    match url.split(':').next().unwrap_or_default() {
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Ok(Kind::Sqlite),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Kind::Postgres),
         #[cfg(not(feature = "sqlite"))]
         "sqlite" => Err(refused("this build has no SQLite store: enable the feature `sqlite` of duroxide")),
         #[cfg(not(feature = "postgres"))]

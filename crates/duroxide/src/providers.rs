@@ -11,13 +11,14 @@ pub use duroxide_provider::{
     ActivityBounce, Bounce, BounceCause, Bounces, CallerTransaction, Cursor, DeleteInstanceResult,
     DispatcherCapabilityFilter, Enqueued, ExecutionInfo, ExecutionMetadata, ExpiredLock, FetchedTurn,
     FetchedWork, FilteredOut, GiveBack, HandlerSet, HandlerVersions, HealthFacts, HeldHistories, HeldHistory,
-    HistoryPart, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery, InstanceTree, KvEntry,
-    LockHolder, MissingCapability, Need, NodeInfo, NodeRecord, NothingHeld, OldestReady, OrchestrationItem,
-    OrchestrationRef, Overdue, Provider, ProviderAdmin, ProviderError, ProviderErrorKind, PruneOptions,
-    PruneResult, QueueDepths, RedriveInstance, RepairInstance, Route, RoutingKey,
+    HistoryPart, Inspection, InstanceFilter, InstanceInfo, InstancePage, InstanceQuery, InstanceTree,
+    KvEntry, LockHolder, MissingCapability, Need, NodeInfo, NodeRecord, NothingHeld, OldestReady, OpenMode,
+    OrchestrationItem, OrchestrationRef, Overdue, Provider, ProviderAdmin, ProviderError, ProviderErrorKind,
+    PruneOptions, PruneResult, QueueDepths, RedriveInstance, RepairInstance, Route, RoutingKey,
     ScheduledActivityIdentifier, SemverRange, SendOutcome, SessionFetchConfig, SessionLimits, SessionOverlap,
-    StartOutcome, Suspects, SweepRequest, SystemMetrics, SystemStats, TagFilter, TurnFacts, TurnRequest,
-    UnprocessableWork, WaitUntil, WaitingByTag, WorkItem, WorkRequest, error, management, memory,
+    StartOutcome, StoreFacts, StoreSetting, Suspects, SweepRequest, SystemMetrics, SystemStats, TagFilter,
+    TurnFacts, TurnRequest, UnprocessableWork, WaitUntil, WaitingByTag, WorkItem, WorkRequest, error,
+    management, memory,
 };
 #[cfg(feature = "sqlite")]
 pub use duroxide_sqlite as sqlite;

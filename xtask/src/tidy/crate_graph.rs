@@ -7,7 +7,7 @@ use super::{File, Finding};
 ///
 /// Read from the top: what stands lower is built on what stands above it, so that there is no cycle. A store does not
 /// see the runtime or another store, and the engine sees neither.
-const GRAPH: [(&str, &[&str]); 11] = [
+const GRAPH: [(&str, &[&str]); 12] = [
     ("duroxide-core", &[]),
     ("duroxide-provider", &["duroxide-core"]),
     ("duroxide-sqlite", &["duroxide-core", "duroxide-provider"]),
@@ -18,6 +18,7 @@ const GRAPH: [(&str, &[&str]); 11] = [
         &["duroxide-core", "duroxide-macros", "duroxide-provider", "duroxide-sqlite", "duroxide-postgres"],
     ),
     ("private-postgres", &[]),
+    ("duroxide-cli", &["duroxide"]),
     ("duroxide-sim", &["duroxide-core", "duroxide"]),
     ("duroxide-bench", &["duroxide-core", "duroxide-postgres", "duroxide", "private-postgres"]),
     ("duroxide-power", &[]),

@@ -1,7 +1,7 @@
 //! The schema: numbered migrations, carried out by one process at a time.
 
 use duroxide_provider::failpoint;
-use duroxide_provider::{ProviderError, ProviderErrorKind};
+use duroxide_provider::{OpenMode, ProviderError, ProviderErrorKind, older_schema};
 
 use crate::connections::connection::Conn;
 use crate::connections::rights::Role;
@@ -27,11 +27,13 @@ const MIGRATIONS: &[&str] = &[
 const MARK: &str = "CREATE TABLE IF NOT EXISTS {s}.duroxide_schema (version BIGINT NOT NULL)";
 
 /// Brings the schema up to date. Any number of processes may do so at once: one does it, the others wait.
-pub(crate) async fn migrate(conn: &Conn<'_>, schema: &str) -> Result<(), ProviderError> {
+pub(crate) async fn migrate(conn: &Conn<'_>, schema: &str, mode: OpenMode) -> Result<(), ProviderError> {
     let failed = |fault: Fault| fault.into_error("open");
     let role = Role::check(conn, &unquoted(schema)).await?;
+    let found = version(conn, schema).await.map_err(failed)?;
+    check_mode(found, mode, schema)?;
     // The usual case needs no lock.
-    match version(conn, schema).await.map_err(failed)? {
+    match found {
         Some(seen) if seen == MIGRATIONS.len() => return role.check_use(conn).await,
         Some(seen) if seen < MIGRATIONS.len() => role.check_upgrade(conn).await?,
         Some(_) | None => {}
@@ -51,6 +53,22 @@ pub(crate) async fn migrate(conn: &Conn<'_>, schema: &str) -> Result<(), Provide
     let ended = conn.client.batch_execute(end).await;
     failpoint::pass(AFTER_COMMIT);
     outcome.and_then(|()| ended.map_err(|error| Fault::from(error).into_error("open")))
+}
+
+/// The number of the schema that this build uses.
+pub(crate) const KNOWN: usize = MIGRATIONS.len();
+
+/// Refuses a schema that an opening in this mode must leave as it is. One that is newer is refused in any mode.
+fn check_mode(found: Option<usize>, mode: OpenMode, schema: &str) -> Result<(), ProviderError> {
+    let refuse = |message: String| Err(ProviderError::of_kind(ProviderErrorKind::Invalid, "open", message));
+    match (mode, found) {
+        (OpenMode::CreateOrMigrate, _) | (OpenMode::Migrate, Some(_)) => Ok(()),
+        (OpenMode::Migrate | OpenMode::AsIs, None) => {
+            refuse(format!("the schema {schema} holds no store, and opening it must not create one"))
+        }
+        (OpenMode::AsIs, Some(seen)) if seen < KNOWN => refuse(older_schema(seen, KNOWN)),
+        (OpenMode::AsIs, Some(_)) => Ok(()),
+    }
 }
 
 async fn migrate_locked(conn: &Conn<'_>, schema: &str) -> Result<(), ProviderError> {
@@ -98,7 +116,7 @@ async fn exists(conn: &Conn<'_>, schema: &str) -> Result<bool, Fault> {
 }
 
 /// How many migrations a schema has seen; `None` for one that is not ours, or not there.
-async fn version(conn: &Conn<'_>, schema: &str) -> Result<Option<usize>, Fault> {
+pub(crate) async fn version(conn: &Conn<'_>, schema: &str) -> Result<Option<usize>, Fault> {
     // The catalogue itself: what a connection has cached of it may be older than the lock it waited for.
     const FOUND: &str = "SELECT 1 FROM pg_catalog.pg_class c \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \

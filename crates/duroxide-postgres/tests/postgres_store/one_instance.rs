@@ -167,7 +167,7 @@ async fn every_kind_of_turn_is_stored_as_it_was_committed() {
     for count in 1..=5 {
         for does in [Does::Nothing, Does::Names, Does::Ends] {
             for (sends, queues) in [(false, false), (false, true), (true, false), (true, true)] {
-                commit_and_look(&one, &schema, does, (count, sends, queues)).await;
+                Box::pin(commit_and_look(&one, &schema, does, (count, sends, queues))).await;
             }
         }
     }

@@ -22,6 +22,28 @@ async fn twenty_nodes_may_start_at_once_on_an_empty_database() {
 }
 
 #[tokio::test]
+async fn a_schema_is_created_and_migrated_only_if_told() {
+    use duroxide::providers::OpenMode;
+    let (schema, url) = (new_schema(), url());
+    let in_mode =
+        |open_mode| PostgresProvider::new(&url, Some(PostgresOptions { open_mode, ..options(&schema) }));
+    for mode in [OpenMode::AsIs, OpenMode::Migrate] {
+        let refused = in_mode(mode).await.expect_err("there is no store");
+        assert!(refused.to_string().contains("holds no store"), "{refused}");
+    }
+    drop(open(options(&schema)).await);
+    drop(in_mode(OpenMode::AsIs).await.expect("up to date"));
+    let sql = format!("UPDATE {schema}.duroxide_schema SET version = 1");
+    raw().await.batch_execute(&sql).await.expect("changed");
+    let refused = in_mode(OpenMode::AsIs).await.expect_err("older");
+    assert!(refused.to_string().contains("schema 1 is older"), "{refused}");
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let facts = duroxide_postgres::inspect(&format!("{url}{separator}schema={schema}")).await.expect("told");
+    assert_eq!(facts.schema, Some(1));
+    assert!(facts.size_bytes.is_some_and(|size| size > 0) && facts.now_ms.is_some());
+}
+
+#[tokio::test]
 async fn a_newer_schema_is_refused_with_its_number() {
     let schema = new_schema();
     drop(open(options(&schema)).await);

@@ -7,6 +7,7 @@ use duroxide_core::FunctionNames;
 use super::{Duroxide, States};
 use crate::client::Client;
 use crate::providers::Provider;
+use crate::replay::{RecordedHistory, ReplayError, replay_all};
 use crate::runtime::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::runtime::{ActivityContext, RuntimeOptions};
 
@@ -29,6 +30,13 @@ impl Handlers {
     /// The client half of the program on a store: it starts and sends by function, and runs no handlers.
     pub fn client(&self, store: Arc<dyn Provider>) -> Duroxide {
         Duroxide { client: Client::new(store), runtime: None, names: self.names.clone() }
+    }
+
+    /// Checks that the orchestrations of this program replay a recorded history. Runs no activity and stores nothing.
+    pub fn replay(&self, history: &RecordedHistory) -> Result<(), ReplayError> {
+        replay_all(history, |name, version| {
+            self.orchestrations.resolve_handler_exact(name, &version.parse().ok()?)
+        })
     }
 
     /// The same context, with the states of this program.

@@ -8,8 +8,8 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{ForeignWakes, OnNondeterminism, Runtime, VerifyReplay};
 use duroxide::{
     ActivityContext, Builder, CallError, CapabilityRouting, Client, ClientError, Duroxide, Event, EventName,
-    Failure, FunctionNames, Handlers, OpenError, OrchestrationRegistry, OrchestrationStatus, QueueName, Run,
-    RunError, RuntimeOptions, StartError,
+    Failure, FunctionNames, Handlers, OpenError, OrchestrationRegistry, OrchestrationStatus, QueueName,
+    RecordedHistory, ReplayError, Run, RunError, RuntimeOptions, StartError,
 };
 
 use crate::notation::{
@@ -72,6 +72,7 @@ fn builder() -> Vec<&'static str> {
         options: RuntimeOptions,
     }));
     items.extend(methods!(Handlers {
+        fn replay(&self, &RecordedHistory) -> Result<(), ReplayError>;
         fn client(&self, Arc<dyn Provider>) -> Duroxide;
         fn with_states(&self, ActivityContext) -> ActivityContext;
     }));

@@ -54,8 +54,10 @@ fn root() -> Vec<&'static str> {
         duroxide::OpenError;
         duroxide::QueueName;
         duroxide::RecordedFailure;
+        duroxide::RecordedHistory;
         duroxide::RedriveBulkResult;
         duroxide::RedriveResult;
+        duroxide::ReplayError;
         duroxide::RetriedActivity;
         duroxide::Run;
         duroxide::RunError;
@@ -68,9 +70,12 @@ fn root() -> Vec<&'static str> {
         duroxide::UnprocessableWork;
         duroxide::WaitingByTag;
         duroxide::activity;
+        duroxide::backup_store;
         duroxide::clock;
+        duroxide::inspect_store;
         duroxide::metric;
         duroxide::open_store;
+        duroxide::open_store_with;
         duroxide::orchestration;
         duroxide::provider_validation_tests;
         duroxide::test;

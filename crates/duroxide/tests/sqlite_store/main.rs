@@ -30,6 +30,8 @@ mod migrations;
 #[cfg(test)]
 mod open_errors;
 #[cfg(test)]
+mod open_modes;
+#[cfg(test)]
 mod opening;
 mod pinned_versions;
 #[cfg(test)]

@@ -1,113 +1,16 @@
 //! Recorded histories in files, and their check against the registered code.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use duroxide_core::{Event, EventKind, current_build_version};
-use serde::{Deserialize, Serialize};
+use duroxide_core::{OrchestrationHandler, current_build_version};
 
-use super::TestEnv;
-use super::replay::replay_all;
+use super::watched_handlers::{Recording, watched_orchestration};
+use super::{TestEnv, mocks::AnyMock, watched::HandlerId};
 use crate::providers::memory::{MemoryProvider, Stored};
+use crate::replay::{BLESS_VARIABLE, RecordedHistory, ReplayError, replay_all};
 
-/// The variable that lets files be written.
-const BLESS_VARIABLE: &str = "DUROXIDE_BLESS";
-
-/// Why a recorded history is not replayed by the registered code.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// The instance does not exist, or has not begun.
-    #[error("instance '{instance}' has no history")]
-    NoHistory {
-        /// The instance.
-        instance: String,
-    },
-    /// The file cannot be read.
-    #[error("cannot read '{path}': {cause}; {BLESS_VARIABLE}=1 writes the history of this run")]
-    Missing {
-        /// The file.
-        path: String,
-        /// What the system says.
-        cause: String,
-    },
-    /// The file cannot be written.
-    #[error("cannot write '{path}': {cause}")]
-    NotWritten {
-        /// The file.
-        path: String,
-        /// What the system says.
-        cause: String,
-    },
-    /// It is not a recorded history.
-    #[error("it is not a recorded history: {cause}")]
-    Damaged {
-        /// What is wrong with it.
-        cause: String,
-    },
-    /// It is the history of another orchestration.
-    #[error("it is a history of orchestration '{recorded}', and not of '{expected}'")]
-    OtherOrchestration {
-        /// The orchestration of the history.
-        recorded: String,
-        /// The orchestration of the test.
-        expected: String,
-    },
-    /// The program does not have its orchestration.
-    #[error("orchestration '{orchestration}' version {version} is not registered in this program")]
-    NotRegistered {
-        /// The name.
-        orchestration: String,
-        /// The version.
-        version: String,
-    },
-    /// The code does something other than what the history says.
-    #[error("the code does not replay the history after event {after_event}: {diff}")]
-    Mismatch {
-        /// The last event of the prefix that was replayed.
-        after_event: u64,
-        /// The event, what was recorded, what the code does now, and the fields that differ.
-        diff: String,
-    },
-    /// Files of a directory are not replayed.
-    #[error("{}", failures.join("\n"))]
-    Files {
-        /// Each file, and why.
-        failures: Vec<String>,
-    },
-}
-
-impl ReplayError {
-    pub(super) fn damaged(cause: impl Into<String>) -> Self {
-        Self::Damaged { cause: cause.into() }
-    }
-
-    /// The same, as the problem of a file.
-    fn in_file(self, path: &Path) -> Self {
-        match self {
-            named @ (Self::Missing { .. } | Self::NotWritten { .. } | Self::Files { .. }) => named,
-            other @ (Self::NoHistory { .. }
-            | Self::Damaged { .. }
-            | Self::OtherOrchestration { .. }
-            | Self::NotRegistered { .. }
-            | Self::Mismatch { .. }) => {
-                Self::Files { failures: vec![format!("'{}': {other}", path.display())] }
-            }
-        }
-    }
-}
-
-/// A history as it stands in a file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct History {
-    pub(super) orchestration: String,
-    pub(super) version: String,
-    /// The build of duroxide that recorded it.
-    duroxide_version: String,
-    /// The events of each execution, the first one first.
-    pub(super) executions: Vec<Vec<Event>>,
-}
-
-impl History {
+impl RecordedHistory {
     /// What a store holds of an instance.
     pub(super) fn of(store: &MemoryProvider, instance: &str) -> Result<Self, ReplayError> {
         let no_history = || ReplayError::NoHistory { instance: instance.to_string() };
@@ -133,24 +36,23 @@ impl History {
         let duroxide_version = current_build_version().to_string();
         Ok(Self { orchestration: found.name, version: found.version, duroxide_version, executions })
     }
+}
 
-    fn parse(json: &str) -> Result<Self, ReplayError> {
-        let history: Self =
-            serde_json::from_str(json).map_err(|error| ReplayError::damaged(error.to_string()))?;
-        let Some(started) = history.executions.first().and_then(|events| events.first()) else {
-            return Err(ReplayError::damaged("it has no events"));
-        };
-        let EventKind::OrchestrationStarted { name, .. } = &started.kind else {
-            return Err(ReplayError::damaged("its first event is not a start"));
-        };
-        if *name != history.orchestration {
-            return Err(ReplayError::damaged(format!(
-                "its header says '{}', its first event '{name}'",
-                history.orchestration
-            )));
-        }
-        Ok(history)
+pub(super) fn replay_in(env: &TestEnv, history: &RecordedHistory) -> Result<(), ReplayError> {
+    replay_all(history, |name, version| handler_of(env, name, version))
+}
+
+fn handler_of(env: &TestEnv, name: &str, version: &str) -> Option<Arc<dyn OrchestrationHandler>> {
+    let handlers = env.handlers();
+    let parsed = version.parse().ok()?;
+    let is_mocked = matches!(
+        env.watched().mock(&HandlerId::orchestration(name, version)),
+        Some(AnyMock::Orchestration(_))
+    );
+    if !is_mocked {
+        handlers.orchestrations.resolve_handler_exact(name, &parsed)?;
     }
+    Some(Arc::new(watched_orchestration(&handlers, env.watched(), name, &parsed, Recording::Off)))
 }
 
 /// What a test does with a golden file.
@@ -184,7 +86,7 @@ fn read(path: &Path) -> Result<String, ReplayError> {
     })
 }
 
-pub(super) fn write_file(path: &Path, history: &History) -> Result<(), ReplayError> {
+pub(super) fn write_file(path: &Path, history: &RecordedHistory) -> Result<(), ReplayError> {
     let absolute = absolute(path);
     let not_written = |cause: String| ReplayError::NotWritten { path: absolute.display().to_string(), cause };
     let json = serde_json::to_string_pretty(history).map_err(|error| not_written(error.to_string()))?;
@@ -196,14 +98,14 @@ pub(super) fn write_file(path: &Path, history: &History) -> Result<(), ReplayErr
 
 /// Checks that the code of an environment replays the history of a file, which is one of this orchestration.
 pub(super) fn check_file(env: &TestEnv, path: &Path, orchestration: &str) -> Result<(), ReplayError> {
-    let checked = History::parse(&read(path)?).and_then(|history| {
+    let checked = RecordedHistory::parse(&read(path)?).and_then(|history| {
         if history.orchestration != orchestration {
             return Err(ReplayError::OtherOrchestration {
                 recorded: history.orchestration,
                 expected: orchestration.to_string(),
             });
         }
-        replay_all(env, &history)
+        replay_in(env, &history)
     });
     checked.map_err(|error| error.in_file(path))
 }
@@ -221,7 +123,7 @@ pub fn replay_dir(directory: impl AsRef<Path>) -> Result<(), ReplayError> {
 impl TestEnv {
     /// Checks that the code of this environment replays a recorded history, given as JSON.
     pub fn replay(&self, history_json: &str) -> Result<(), ReplayError> {
-        replay_all(self, &History::parse(history_json)?)
+        replay_in(self, &RecordedHistory::parse(history_json)?)
     }
 
     /// Checks that the code of this environment replays every history (`*.json`) of a directory. All that are not replayed are

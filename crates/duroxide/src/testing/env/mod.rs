@@ -10,7 +10,7 @@
 //! | `watched_handlers` | handlers that are recorded and can be replaced |
 //! | `test_run` | one instance under test |
 //! | `waits` | what an instance waits for, in words |
-//! | `replay`, `golden` | replaying histories against the registered code, and the files that hold them |
+//! | `golden` | histories in files, and their replay by the registered code |
 //! | `chaos`, `deck` | the same program while the store fails and the process dies; what goes wrong when |
 //! | `run_test` | running a test function |
 
@@ -21,7 +21,6 @@ mod golden;
 mod mocks;
 mod node;
 mod pace;
-mod replay;
 mod run_test;
 mod test_env;
 mod test_run;
@@ -29,8 +28,9 @@ mod waits;
 mod watched;
 mod watched_handlers;
 
+pub use crate::replay::ReplayError;
 pub use calls::Called;
-pub use golden::{ReplayError, replay, replay_dir};
+pub use golden::{replay, replay_dir};
 pub use mocks::Mockable;
 pub use run_test::{TestOutcome, run_test, run_test_with};
 pub use test_env::TestEnv;

@@ -7,11 +7,11 @@ use duroxide_core::AppError;
 use serde::de::DeserializeOwned;
 
 use super::TestEnv;
-use super::golden::{GoldenMode, History, check_file, write_file};
+use super::golden::{GoldenMode, check_file, replay_in, write_file};
 use super::pace::{Goal, Reached};
-use super::replay::replay_all;
 use super::waits::waits_of;
 use crate::app::{Run, RunError};
+use crate::replay::RecordedHistory;
 
 /// One instance under test. Derefs to [`Run`].
 pub struct TestRun<T, E> {
@@ -31,7 +31,7 @@ impl<T, E> TestRun<T, E> {
     /// asks for now.
     #[track_caller]
     pub fn assert_replays(&self) {
-        let checked = self.recorded().and_then(|history| replay_all(&self.env, &history));
+        let checked = self.recorded().and_then(|history| replay_in(&self.env, &history));
         if let Err(error) = checked {
             panic!("instance '{}': {error}", self.id());
         }
@@ -54,8 +54,8 @@ impl<T, E> TestRun<T, E> {
         Ok(write_file(path.as_ref(), &self.recorded()?)?)
     }
 
-    fn recorded(&self) -> Result<History, super::ReplayError> {
-        History::of(self.env.store(), self.id())
+    fn recorded(&self) -> Result<RecordedHistory, super::ReplayError> {
+        RecordedHistory::of(self.env.store(), self.id())
     }
 }
 

@@ -8,42 +8,30 @@ use duroxide_core::{
     Turn, TurnInput, cancel_policy_of, run_turn,
 };
 
-use super::golden::{History, ReplayError};
-use super::watched_handlers::{Recording, watched_orchestration};
-use super::{TestEnv, mocks::AnyMock, watched::HandlerId};
+use super::{RecordedHistory, ReplayError};
 use crate::runtime::program_log::muted;
 
 /// Up to so many prefixes all are replayed; of more, about so many. A replay takes as long as its prefix is.
 const MAX_PREFIXES: usize = 200;
 
-/// Replays every execution of a history with the code of an environment.
-pub(super) fn replay_all(env: &TestEnv, history: &History) -> Result<(), ReplayError> {
+/// Replays every execution of a history. `handler_of` gives the handler of a name and a version.
+pub(crate) fn replay_all(
+    history: &RecordedHistory,
+    handler_of: impl Fn(&str, &str) -> Option<Arc<dyn OrchestrationHandler>>,
+) -> Result<(), ReplayError> {
     for events in &history.executions {
         let Some(EventKind::OrchestrationStarted { name, version, .. }) =
             events.first().map(|event| &event.kind)
         else {
             return Err(ReplayError::damaged("an execution does not begin with its start"));
         };
-        let handler = handler_of(env, name, version).ok_or_else(|| ReplayError::NotRegistered {
+        let handler = handler_of(name, version).ok_or_else(|| ReplayError::NotRegistered {
             orchestration: name.clone(),
             version: version.clone(),
         })?;
         replay_execution(&handler, version, events)?;
     }
     Ok(())
-}
-
-fn handler_of(env: &TestEnv, name: &str, version: &str) -> Option<Arc<dyn OrchestrationHandler>> {
-    let handlers = env.handlers();
-    let parsed = version.parse().ok()?;
-    let is_mocked = matches!(
-        env.watched().mock(&HandlerId::orchestration(name, version)),
-        Some(AnyMock::Orchestration(_))
-    );
-    if !is_mocked {
-        handlers.orchestrations.resolve_handler_exact(name, &parsed)?;
-    }
-    Some(Arc::new(watched_orchestration(&handlers, env.watched(), name, &parsed, Recording::Off)))
 }
 
 fn replay_execution(
