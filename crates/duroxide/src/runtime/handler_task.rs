@@ -1,11 +1,16 @@
 //! The task that a handler runs as.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
 use futures_util::future::{AbortHandle, Abortable};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::dispatch::Slot;
 use super::node::Node;
+use super::threads::in_program;
 
 /// A handler that runs as a task of its own, so that others can wait for it no longer.
 pub(super) enum HandlerTask<T> {
@@ -24,7 +29,8 @@ impl<T: Send + 'static> HandlerTask<T> {
         let (abort, registration) = AbortHandle::new_pair();
         threads.spawn(node.tasks.track_future(async move {
             // A handler that is aborted is dropped here, on its thread.
-            if let Ok(value) = Abortable::new(handler, registration).await {
+            let ended = Abortable::new(as_program(handler), registration).await;
+            if let Ok(value) = ended {
                 // The node no longer waits for a handler that was left.
                 drop(sender.send(value));
             }
@@ -69,4 +75,22 @@ impl<T: Send + 'static> HandlerTask<T> {
             after.await;
         });
     }
+}
+
+/// Polls and drops a handler as the program that it is.
+async fn as_program<T>(handler: impl Future<Output = T>) -> T {
+    let mut handler = pin!(Some(handler));
+    poll_fn(|context| {
+        in_program(|| {
+            let polled = match handler.as_mut().as_pin_mut() {
+                Some(handler) => handler.poll(context),
+                None => Poll::Pending,
+            };
+            if polled.is_ready() {
+                handler.set(None);
+            }
+            polled
+        })
+    })
+    .await
 }

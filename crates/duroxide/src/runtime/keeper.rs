@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::dispatch::Slot;
 use super::store_call::first_answer;
 use super::suspects::Queue;
+use super::threads::in_program;
 use super::turn_watch::{Overdue, WatchedTurn};
 use super::verdict::{LockState, Reach};
 use crate::providers::{Provider, ProviderError, ProviderErrorKind};
@@ -126,7 +127,7 @@ impl KeptLock {
         let begun = Instant::now();
         self.watched(|turn| turn.begin(begun));
         // The engine catches the panics of programs.
-        let result = part();
+        let result = in_program(part);
         if let Some(reported) = self.watched(WatchedTurn::end).flatten() {
             reported.returned(begun.elapsed());
         }

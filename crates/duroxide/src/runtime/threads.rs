@@ -5,7 +5,12 @@
 //! workers would stop the process. So turns and activities run here, each kind on threads of its own, polled by a small
 //! executor with one queue that all its threads share: no task is tied to a thread, and a thread that has been in one
 //! poll for too long is replaced by another.
+//!
+//! A task that a thread wakes while it runs code of the runtime is taken by that same thread, at the end of its poll: waking
+//! another one would cost more than the poll. Around a program ([`in_program`]) that does not hold, because a program may never
+//! return: what was woken before it gets another thread first.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -123,6 +128,23 @@ impl Queue {
         }
     }
 
+    /// What the tasks that are ready need, if more of them are than threads on their way.
+    fn needed(&mut self, wanted: usize) -> Needed {
+        if self.closed || self.ready.len() <= self.wake_ups {
+            Needed::Nothing
+        } else if self.idle > 0 {
+            self.idle -= 1;
+            self.wake_ups += 1;
+            Needed::WakeUp
+        } else if self.threads < wanted + self.stuck {
+            Needed::Thread(self.add_thread())
+        } else if std::mem::take(&mut self.watch_sleeps) {
+            Needed::Watch
+        } else {
+            Needed::Nothing
+        }
+    }
+
     /// Whether there are more threads than are wanted beside the stuck ones.
     fn has_too_many(&self, wanted: usize) -> bool {
         self.threads > wanted + self.stuck
@@ -153,7 +175,57 @@ async fn watch(shared: Arc<Shared>) {
     }
 }
 
-/// What a push needs besides.
+thread_local! {
+    static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+}
+
+/// What a thread of an executor does.
+struct Here {
+    shared: Arc<Shared>,
+    runs: Runs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    /// Code of the runtime, which returns soon: the thread takes what it pushes.
+    Runtime,
+    /// The same, and it has pushed a task that no other thread was told of.
+    RuntimeAndPushed,
+    /// A program, which may keep the thread.
+    Program,
+}
+
+/// Runs a program, or a part of it. Nothing waits meanwhile for the thread at hand.
+pub(super) fn in_program<T>(program: impl FnOnce() -> T) -> T {
+    /// Also if the program panics.
+    struct Returns(Option<Runs>);
+    impl Drop for Returns {
+        fn drop(&mut self) {
+            let before = self.0.take();
+            HERE.with_borrow_mut(|here| {
+                if let (Some(here), Some(before)) = (here, before) {
+                    here.runs = before;
+                }
+            });
+        }
+    }
+    let (returns, untold) = HERE.with_borrow_mut(|here| match here {
+        None => (Returns(None), None),
+        Some(here) => match std::mem::replace(&mut here.runs, Runs::Program) {
+            Runs::Program => (Returns(Some(Runs::Program)), None),
+            Runs::Runtime => (Returns(Some(Runs::Runtime)), None),
+            Runs::RuntimeAndPushed => (Returns(Some(Runs::Runtime)), Some(here.shared.clone())),
+        },
+    });
+    if let Some(shared) = untold {
+        shared.provide_threads();
+    }
+    let result = program();
+    drop(returns);
+    result
+}
+
+/// What tasks that are ready need besides.
 enum Needed {
     Nothing,
     Watch,
@@ -194,18 +266,32 @@ impl Shared {
             return drop(task);
         }
         queue.ready.push_back(task);
-        let needed = if queue.idle > 0 {
-            queue.idle -= 1;
-            queue.wake_ups += 1;
-            Needed::WakeUp
-        } else if queue.threads < self.wanted + queue.stuck {
-            Needed::Thread(queue.add_thread())
-        } else if std::mem::take(&mut queue.watch_sleeps) {
-            Needed::Watch
-        } else {
-            Needed::Nothing
-        };
+        if self.is_taken_here() {
+            return;
+        }
+        let needed = queue.needed(self.wanted);
         drop(queue);
+        self.provide(needed);
+    }
+
+    /// Whether the thread at hand takes what it pushes itself, because it is one of these and in code that returns soon.
+    fn is_taken_here(&self) -> bool {
+        HERE.with_borrow_mut(|here| match here {
+            Some(here) if std::ptr::eq(Arc::as_ptr(&here.shared), self) && here.runs != Runs::Program => {
+                here.runs = Runs::RuntimeAndPushed;
+                true
+            }
+            Some(_) | None => false,
+        })
+    }
+
+    /// Has another thread take the tasks that are ready.
+    fn provide_threads(self: &Arc<Self>) {
+        let needed = self.lock().needed(self.wanted);
+        self.provide(needed);
+    }
+
+    fn provide(self: &Arc<Self>, needed: Needed) {
         match needed {
             Needed::Nothing => {}
             Needed::Watch => self.starved.notify_one(),
@@ -218,7 +304,9 @@ impl Shared {
         let shared = self.clone();
         let started = std::thread::Builder::new().name(self.name.into()).spawn(move || {
             let _context = shared.tokio.enter();
+            HERE.set(Some(Here { shared: shared.clone(), runs: Runs::Runtime }));
             shared.work(thread);
+            HERE.set(None);
         });
         if let Err(error) = started {
             // Tried again with the next task and at the next look.
@@ -236,8 +324,9 @@ impl Shared {
         }
     }
 
-    fn work(&self, thread: u64) {
-        while let Some(task) = self.next(thread) {
+    fn work(self: &Arc<Self>, thread: u64) {
+        while let Some(Taken { task, needed }) = self.next(thread) {
+            self.provide(needed);
             task.poll();
             let mut queue = self.lock();
             queue.end_poll(thread);
@@ -247,7 +336,11 @@ impl Shared {
         }
         let mut queue = self.lock();
         queue.threads -= 1;
+        // What it has pushed and does not take itself.
+        let needed = queue.needed(self.wanted);
         self.end_one_too_many(&mut queue);
+        drop(queue);
+        self.provide(needed);
     }
 
     /// Wakes a thread that waits and is one too many; it ends, and wakes the next one.
@@ -260,12 +353,13 @@ impl Shared {
     }
 
     /// The next task that is ready; waits for one. `None` when the node is gone, or the thread is one too many.
-    fn next(&self, thread: u64) -> Option<Arc<Task>> {
+    fn next(&self, thread: u64) -> Option<Taken> {
+        HERE.with_borrow_mut(|here| here.iter_mut().for_each(|here| here.runs = Runs::Runtime));
         let mut queue = self.lock();
         loop {
             if let Some(task) = queue.ready.pop_front() {
                 queue.polling.insert(thread, 0);
-                return Some(task);
+                return Some(Taken { task, needed: queue.needed(self.wanted) });
             }
             if queue.closed || queue.has_too_many(self.wanted) {
                 return None;
@@ -277,6 +371,12 @@ impl Shared {
             queue.wake_ups -= 1;
         }
     }
+}
+
+/// A task for the thread that asked, and what those behind it need.
+struct Taken {
+    task: Arc<Task>,
+    needed: Needed,
 }
 
 /// A future, and where it is. It is in the queue at most once, and polled by at most one thread.
